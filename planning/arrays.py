@@ -1,0 +1,42 @@
+"""Array types and the few array helpers that every family uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+Columns = Mapping[str, NDArray[np.generic]]
+"""Samples in memory: attribute name to a 1-D array; all arrays of one length."""
+
+
+def frozen(values: ArrayLike) -> FloatArray:
+    """Return a read-only float64 copy of ``values``.
+
+    >>> frozen([1, 2]).flags.writeable
+    False
+    """
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def frozen_ints(values: ArrayLike) -> IntArray:
+    """Return a read-only int64 copy of ``values``."""
+    array = np.array(values, dtype=np.int64)
+    array.flags.writeable = False
+    return array
+
+
+def sorted_sum(values: ArrayLike) -> float:
+    """Sum after sorting, so that the order of arrival cannot change the last bits.
+
+    >>> sorted_sum([0.1, 0.2, 0.3]) == sorted_sum([0.3, 0.1, 0.2])
+    True
+    """
+    return float(np.sort(np.asarray(values, dtype=np.float64), axis=None).sum())

@@ -1,0 +1,101 @@
+"""Every error Headgate raises on purpose.
+
+A message names the field, what is allowed, what came, and what to do about it. All errors derive
+from :class:`PlanningError`, so a caller can catch one type; those about bad values are also
+``ValueError``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+class PlanningError(Exception):
+    """Base of all errors raised by Headgate."""
+
+
+class InvalidInput(PlanningError, ValueError):
+    """A value lies outside what is allowed."""
+
+
+class StatisticsError(InvalidInput):
+    """Samples or statistics from which no sound plan can be made."""
+
+
+class InfeasiblePlan(PlanningError):
+    """No plan meets the constraints; the message says how far it gets."""
+
+
+class ArtifactError(PlanningError):
+    """A published artifact cannot be trusted: corrupted, truncated, unsigned or of a wrong kind."""
+
+
+class SignatureError(ArtifactError):
+    """The manifest carries no signature of a trusted key."""
+
+
+class StoreError(PlanningError):
+    """The artifact store cannot be reached or written."""
+
+
+class NoPlan(PlanningError, LookupError):
+    """The stream, or the version asked for, has no published plan."""
+
+
+class BatchRejected(PlanningError):
+    """A batch of samples broke a batch-level rule; nothing may be published from it."""
+
+
+class MissingExtra(PlanningError, ImportError):
+    """An optional dependency is absent; the message holds the command that installs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a stream definition, and where it is.
+
+    >>> print(Problem("ticks.yaml", 7, "gate.holdout", "a number in (0, 1)", "1.5"))
+    ticks.yaml:7: gate.holdout must be a number in (0, 1), got 1.5
+    """
+
+    file: str
+    line: int
+    field: str
+    allowed: str
+    given: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.line}: {self.field} must be {self.allowed}, got {self.given}"
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class DefinitionError(InvalidInput):
+    """A stream definition with mistakes: all of them, not only the first."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def check_between(
+    field: str, value: float, low: float, high: float, *, remedy: str = "", open_low: bool = False
+) -> float:
+    """Return ``value`` as float if it lies in [low, high] (or (low, high] with ``open_low``).
+
+    >>> check_between("throttle_fraction", 0.5, 0, 1)
+    0.5
+    >>> check_between("throttle_fraction", 1.4, 0, 1, remedy="pass a fraction, not a percentage")
+    Traceback (most recent call last):
+    ...
+    planning.errors.InvalidInput: throttle_fraction must lie in [0, 1], got 1.4; pass a fraction, \
+not a percentage
+    """
+    number = float(value)
+    above = number > low if open_low else number >= low
+    if math.isnan(number) or not above or number > high:
+        bracket = "(" if open_low else "["
+        message = f"{field} must lie in {bracket}{low:g}, {high:g}], got {number:g}"
+        raise InvalidInput(f"{message}; {remedy}" if remedy else message)
+    return number

@@ -1,0 +1,82 @@
+"""Where Headgate keeps things: one folder, or object store, per installation.
+
+``HEADGATE_HOME`` names it (a path or any fsspec URL); without it, ``var/headgate`` below the
+working directory.
+
+===================  =====================================================================
+below the home       what
+===================  =====================================================================
+``landing/<name>``   monitoring samples arrive here, unless a definition names another place
+``runs/<name>/…``    what one planning run made: samples, quarantine, statistics, verdict
+``plans/<name>/…``   published artifacts
+``ledger.sqlite``    which landing file was used by which run
+``keys/``            signing key; ``keys/trusted/`` the public keys that readers trust
+``validation/``      Great Expectations Data Docs
+===================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from upath import UPath
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders of one installation.
+
+    >>> Home.at("memory://headgate").plans.as_posix()
+    'memory://headgate/plans'
+    """
+
+    root: UPath
+
+    @classmethod
+    def at(cls, root: str | os.PathLike[str]) -> Home:
+        """Return the home at ``root``, absolute if it is a local path."""
+        path = UPath(root)
+        return cls(path.absolute() if path.protocol in ("", "file") else path)
+
+    @classmethod
+    def from_environment(cls) -> Home:
+        """Return the home that ``HEADGATE_HOME`` names, else ``var/headgate`` here."""
+        return cls.at(os.environ.get("HEADGATE_HOME") or "var/headgate")
+
+    def resolve(self, location: str) -> UPath:
+        """Return ``location`` as a path: URLs and absolute paths as they are, others below home."""
+        path = UPath(location)
+        if path.protocol in ("", "file") and not path.is_absolute():
+            return self.root / location
+        return path
+
+    @property
+    def plans(self) -> UPath:
+        """Root of the artifact store."""
+        return self.root / "plans"
+
+    @property
+    def runs(self) -> UPath:
+        """Root of the planning runs' working folders."""
+        return self.root / "runs"
+
+    @property
+    def ledger(self) -> UPath:
+        """The ledger of used landing files."""
+        return self.root / "ledger.sqlite"
+
+    @property
+    def keys(self) -> UPath:
+        """Folder of the signing key and of the trusted public keys."""
+        return self.root / "keys"
+
+    @property
+    def validation(self) -> UPath:
+        """Root of the Data Docs sites."""
+        return self.root / "validation"
+
+    @property
+    def reports(self) -> UPath:
+        """Folder of the HTML reports."""
+        return self.root / "reports"

@@ -1,0 +1,103 @@
+"""The folder of one planning run: what each stage leaves for the next.
+
+=====================  ===========  ==========================================================
+file                   written by   content
+=====================  ===========  ==========================================================
+``definition.json``    collect      the stream definition with this run's overrides
+``collected.json``     collect      the landing files this run uses, and those it set aside
+``samples/train``      validate     clean rows for statistics (Parquet)
+``samples/holdout``    validate     clean rows that only the gate sees (Parquet)
+``quarantine``         validate     rows that broke a rule, with the reasons (JSON lines)
+``validation.json``    validate     counts, failed rules, link to the Data Docs
+``statistics.json``    statistics   the family's bounded summary
+``candidate.json``     solve        the plan, in its JSON form
+``verdict.json``       gate         what the plan did on held-out samples, and the decision
+``published.json``     publish      the manifest of the published version
+=====================  ===========  ==========================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from upath import UPath
+
+from planning.errors import PlanningError
+from planning.home import Home
+from planning.streams import StreamDefinition, parse
+
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One planning run's folder; every path below it has one writer."""
+
+    folder: UPath
+
+    @classmethod
+    def of(cls, home: Home, stream: str, run_id: str) -> Run:
+        """Return the folder of run ``run_id``; ids of any spelling give safe names.
+
+        >>> Run.of(Home.at("memory://h"), "ticks", "manual__2026-01-01T00:00+00").folder.name
+        'manual__2026-01-01T00_00_00'
+        """
+        return cls(home.runs / stream / UNSAFE.sub("_", run_id))
+
+    @classmethod
+    def at(cls, uri: str) -> Run:
+        """Return the run whose folder is ``uri``."""
+        return cls(UPath(uri))
+
+    @property
+    def uri(self) -> str:
+        """The folder, as the stages pass it on."""
+        return str(self.folder)
+
+    @property
+    def train(self) -> UPath:
+        """Clean rows for statistics."""
+        return self.folder / "samples" / "train"
+
+    @property
+    def holdout(self) -> UPath:
+        """Clean rows that only the gate sees."""
+        return self.folder / "samples" / "holdout"
+
+    @property
+    def quarantine(self) -> UPath:
+        """Rows that broke a rule."""
+        return self.folder / "quarantine"
+
+    def write(self, name: str, document: Any) -> None:
+        """Write ``<name>.json`` whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f".{name}.part"
+        part.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
+        part.rename(self.folder / f"{name}.json")
+
+    def read(self, name: str) -> Any:
+        """Read ``<name>.json``, written by an earlier stage."""
+        path = self.folder / f"{name}.json"
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise PlanningError(
+                f"{path} is missing: the stage that writes it has not run; run it first"
+            ) from None
+        except json.JSONDecodeError as error:
+            raise PlanningError(f"{path} is not valid JSON ({error}); run its stage again") from (
+                None
+            )
+
+    def has(self, name: str) -> bool:
+        """Whether ``<name>.json`` has been written."""
+        return bool((self.folder / f"{name}.json").exists())
+
+    def definition(self) -> StreamDefinition:
+        """Return the stream definition this run works with, overrides included."""
+        document = self.read("definition")
+        return parse(document["definition"], document["source"])

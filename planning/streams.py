@@ -1,0 +1,280 @@
+"""Stream definitions: the user's YAML, parsed into typed objects.
+
+A definition says what a stream looks like, where its monitoring samples and queries come from,
+how it is planned, and when. ``load`` returns a checked :class:`StreamDefinition` or raises one
+:class:`~planning.errors.DefinitionError` that lists every mistake with file and line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from planning import families
+from planning.definition_errors import Lines, problems_of, read_yaml
+from planning.errors import DefinitionError, Problem
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+CRON_FIELDS = 5
+PRESETS = ("@once", "@hourly", "@daily", "@weekly", "@monthly")
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """Base of every part of a definition: immutable, and a typing error is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Attribute(Section):
+    """One attribute of the stream's tuples, with its domain."""
+
+    name: str = Field(min_length=1)
+    type: Literal["float", "int", "category"] = "float"
+    domain: tuple[float, float] | None = None
+    values: tuple[str, ...] = ()
+    unit: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _domain_fits_type(self) -> Self:
+        if self.type == "category":
+            if len(self.values) < 2 or len(set(self.values)) != len(self.values):
+                raise ValueError(
+                    f"a category attribute with at least two distinct values, "
+                    f"got values: {list(self.values)}"
+                )
+            return self
+        if self.domain is None:
+            raise ValueError("an attribute with domain: [low, high], got none")
+        low, high = self.domain
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"an attribute with finite domain low < high, got [{low:g}, {high:g}]")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return [low, high]; a category counts as its codes 0 … k − 1, each one unit wide."""
+        return self.domain if self.domain is not None else (0.0, float(len(self.values)))
+
+
+class Samples(Section):
+    """Where monitoring samples come from, and what makes a batch usable."""
+
+    landing: str = ""
+    format: Literal["parquet", "jsonl"] = "parquet"
+    time_column: str | None = None
+    settle_s: float = Field(default=5.0, ge=0)
+    expectations: str = "tuples"
+    min_rows: int = Field(default=100, ge=1)
+    max_quarantined: Fraction = 0.1
+    max_age_s: float | None = Field(default=None, gt=0)
+
+
+class Query(Section):
+    """One continual query: ranges per attribute (absent: everything) or a SQL WHERE text."""
+
+    name: str = ""
+    ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    where: str | None = None
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    qos_slope: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.where is not None and self.ranges:
+            raise ValueError("a query with either ranges or where, got both")
+        for attribute, (low, high) in self.ranges.items():
+            if not low <= high:
+                raise ValueError(f"a range low <= high on {attribute}, got [{low:g}, {high:g}]")
+        return self
+
+
+class Queries(Section):
+    """The stream's queries: written here, or read from a file of JSON lines or Parquet."""
+
+    file: str | None = None
+    inline: tuple[Query, ...] = ()
+
+
+class Gate(Section):
+    """When a new plan may replace the published one."""
+
+    loads: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.3, 0.5, 0.7)
+    holdout: float = Field(default=0.25, gt=0, lt=1)
+    holdout_by: tuple[str, ...] = ()
+    tolerance: float = Field(default=0.02, ge=0, allow_inf_nan=False)
+
+    @field_validator("loads")
+    @classmethod
+    def _some_loads(cls, loads: tuple[float, ...]) -> tuple[float, ...]:
+        if not loads:
+            raise ValueError("at least one load in (0, 1]")
+        return loads
+
+
+class Validity(Section):
+    """How long a plan may be used, and what a consumer does once it has expired."""
+
+    valid_for_s: float | None = Field(default=None, gt=0)
+    fallback: Literal["keep", "pass", "uniform"] = "uniform"
+
+
+class Retention(Section):
+    """How much history is kept."""
+
+    versions: int = Field(default=50, ge=2)
+    runs: int = Field(default=20, ge=1)
+
+
+class StreamDefinition(Section):
+    """A stream, as its owner describes it."""
+
+    stream: str
+    family: str
+    description: str = ""
+    owner: str = "headgate"
+    tags: tuple[str, ...] = ()
+    demo: bool = False
+    attributes: tuple[Attribute, ...] = Field(min_length=1)
+    samples: Samples = Field(default_factory=Samples)
+    queries: Queries = Field(default_factory=Queries)
+    parameters: SerializeAsAny[BaseModel] = Field(default_factory=Section)
+    schedule: str | None = None
+    gate: Gate = Field(default_factory=Gate)
+    validity: Validity = Field(default_factory=Validity)
+    retention: Retention = Field(default_factory=Retention)
+    source: str = Field(default="", exclude=True)
+
+    @field_validator("stream")
+    @classmethod
+    def _name_is_a_path_and_an_id(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                "a name of lower-case letters, digits, - and _, starting with a letter"
+            )
+        return name
+
+    @field_validator("family")
+    @classmethod
+    def _family_exists(cls, name: str) -> str:
+        if name not in families.NAMES:
+            raise ValueError(f"one of {', '.join(families.NAMES)}")
+        return name
+
+    @field_validator("attributes")
+    @classmethod
+    def _names_differ(cls, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        twice = [n for n, c in Counter(a.name for a in attributes).items() if c > 1]
+        if twice:
+            raise ValueError(f"attributes with distinct names, got {', '.join(twice)} twice")
+        return attributes
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, schedule: str | None) -> str | None:
+        if schedule is None or schedule in PRESETS or len(schedule.split()) == CRON_FIELDS:
+            return schedule
+        raise ValueError(f"a cron expression of five fields, one of {', '.join(PRESETS)}, or null")
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> Self:
+        known = {a.name for a in self.attributes}
+        for query in self.queries.inline:
+            unknown = sorted(set(query.ranges) - known)
+            if unknown:
+                raise ValueError(
+                    f"queries over attributes {', '.join(sorted(known))}; "
+                    f"query {query.name or '?'} names {', '.join(unknown)}"
+                )
+        check = getattr(self.parameters, "check_definition", None)
+        if check is not None:
+            check(self)
+        return self
+
+    @cached_property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes, in the order of the definition."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def landing(self) -> str:
+        """Landing place of the samples; below the home unless the definition names another."""
+        return self.samples.landing or f"landing/{self.stream}"
+
+    def with_parameters(self, changes: dict[str, Any]) -> StreamDefinition:
+        """Return the definition with some family parameters replaced, checked anew."""
+        document = self.model_dump(mode="json")
+        document["parameters"] = {**document["parameters"], **changes}
+        return parse(document, self.source or self.stream)
+
+
+def parse(document: Any, file: str, lines: Lines | None = None) -> StreamDefinition:
+    """Check an already read document; raise :class:`DefinitionError` with every mistake.
+
+    >>> parse({"stream": "T", "family": "sieve"}, "t.yaml")
+    Traceback (most recent call last):
+    ...
+    planning.errors.DefinitionError: t.yaml:1: stream must be a name of lower-case letters, \
+digits, - and _, starting with a letter, got 'T'
+    t.yaml:1: family must be one of sifter, got 'sieve'
+    t.yaml:1: attributes must be present, got nothing
+    """
+    lines = lines or {}
+    problems: list[Problem] = []
+    parameters: BaseModel = Section()
+    if document.get("family") in families.NAMES:
+        model = families.family(document["family"]).room("parameters").Parameters
+        try:
+            parameters = model.model_validate(document.get("parameters") or {})
+        except ValidationError as error:
+            problems += problems_of(error, file, lines, below=("parameters",))
+            parameters = Section()
+    try:
+        definition = StreamDefinition.model_validate({**document, "parameters": parameters})
+    except ValidationError as error:
+        problems += problems_of(error, file, lines)
+    if problems:
+        raise DefinitionError(sorted(problems, key=lambda problem: problem.line))
+    return definition.model_copy(update={"source": file})
+
+
+def load(path: str | Path) -> StreamDefinition:
+    """Read and check one YAML file."""
+    document, lines = read_yaml(Path(path))
+    return parse(document, str(path), lines)
+
+
+def load_folder(folder: str | Path) -> tuple[list[StreamDefinition], list[DefinitionError]]:
+    """Read every ``*.yaml`` of a folder: the good definitions, and the errors of the others."""
+    good: list[StreamDefinition] = []
+    bad: list[DefinitionError] = []
+    for path in sorted(Path(folder).glob("*.yaml")):
+        try:
+            definition = load(path)
+        except DefinitionError as error:
+            bad.append(error)
+            continue
+        first = next((d for d in good if d.stream == definition.stream), None)
+        if first is None:
+            good.append(definition)
+        else:
+            allowed = f"a name of its own ({first.source} has this one)"
+            bad.append(
+                DefinitionError([Problem(str(path), 1, "stream", allowed, definition.stream)])
+            )
+    return good, bad

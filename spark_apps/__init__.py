@@ -1,0 +1,1 @@
+"""Spark apps: one per statistic, thin argument parsing around DataFrame functions."""
