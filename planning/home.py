@@ -22,6 +22,8 @@ from dataclasses import dataclass
 
 from upath import UPath
 
+from planning.errors import StoreError
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -46,7 +48,13 @@ class Home:
 
     def resolve(self, location: str) -> UPath:
         """Return ``location`` as a path: URLs and absolute paths as they are, others below home."""
-        path = UPath(location)
+        try:
+            path = UPath(location)
+        except ValueError as error:
+            raise StoreError(
+                f"{location} cannot be reached ({error}); check the address (for example "
+                "samples.landing of the stream definition) and install its fsspec package"
+            ) from error
         if path.protocol in ("", "file") and not path.is_absolute():
             return self.root / location
         return path

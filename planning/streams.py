@@ -208,7 +208,7 @@ class StreamDefinition(Section):
 
     @cached_property
     def attribute_names(self) -> tuple[str, ...]:
-        """Names of the attributes, in the order of the definition."""
+        """Return the names of the attributes, in the order of the definition."""
         return tuple(attribute.name for attribute in self.attributes)
 
     @property

@@ -1,0 +1,53 @@
+# Every target sets up what it needs, inside this checkout: .venv and var/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PORT ?=
+
+export PYTHONPATH := plugins
+export MPLBACKEND := Agg
+export MPLCONFIGDIR := $(CURDIR)/var/cache/matplotlib
+export SPARK_LOCAL_DIRS := $(CURDIR)/var/tmp
+unexport PYTHONDONTWRITEBYTECODE
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): requirements.txt pyproject.toml
+	@bash .ci/environment $(VENV)
+
+setup: $(READY) ## Create the environment (every other target does it by itself)
+
+run: $(READY) ## Plan the demo streams through Airflow once, shed with the plans, write a report
+	@source .ci/java && $(BIN)/python -m headgate_airflow.embedded run $(if $(PORT),--port $(PORT))
+
+up: $(READY) ## Start Airflow with the demo streams on localhost and stay; Ctrl-C stops it
+	@source .ci/java && $(BIN)/python -m headgate_airflow.embedded up $(if $(PORT),--port $(PORT))
+
+test: $(READY) ## Run all tests
+	@source .ci/java && $(BIN)/python -m pytest $(ARGS)
+
+test-fast: $(READY) ## Run the tests that need neither Spark nor Airflow nor patience
+	@$(BIN)/python -m pytest -m "not spark and not airflow and not browser and not slow" $(ARGS)
+
+check: $(READY) ## Lint, types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## Measure the bars side by side; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## Renew requirements.txt from pyproject.toml (needs uv)
+	@uv lock --quiet --upgrade
+	@uv export --quiet --all-extras --no-hashes --no-emit-project --no-annotate --no-header \
+	    -o requirements.txt
+	@rm -f uv.lock
+
+clean: ## Remove the environment and everything the demo made
+	@rm -rf $(VENV) var build dist *.egg-info
+
+.PHONY: help setup run up test test-fast check bench lock clean

@@ -1,0 +1,66 @@
+"""Options that several commands share, and how they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from planning.errors import InvalidInput
+from planning.home import Home
+from planning.streams import StreamDefinition, load_folder
+
+HomeOption = Annotated[
+    str,
+    typer.Option("--home", envvar="HEADGATE_HOME", help="Folder or URL where Headgate keeps things."),
+]
+StreamsOption = Annotated[
+    Path,
+    typer.Option("--streams", envvar="HEADGATE_STREAMS", help="Folder of stream definitions."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+StreamArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
+
+DEFAULT_HOME = "var/headgate"
+DEFAULT_STREAMS = Path("dags/streams")
+
+
+def home_at(location: str) -> Home:
+    """Return the home at a path or URL."""
+    return Home.at(location)
+
+
+def definition_of(stream: str, folder: Path) -> StreamDefinition:
+    """Return the definition of ``stream``; raise if it is unknown or its file has mistakes."""
+    good, bad = load_folder(folder)
+    for definition in good:
+        if definition.stream == stream:
+            return definition
+    for error in bad:
+        if Path(error.problems[0].file).stem == stream:
+            raise error
+    known = ", ".join(d.stream for d in good) or "none"
+    raise InvalidInput(f"stream must be one that {folder} defines ({known}), got {stream!r}")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON with stable order."""
+    typer.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
+
+
+def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> None:
+    """Print rows as a table that fits the terminal."""
+    table = Table(*columns, title=title or None, title_justify="left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)

@@ -1,0 +1,123 @@
+"""Collect: the monitoring samples that landed since the last run, each file exactly once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from planning.errors import BatchRejected, PlanningError
+from planning.home import Home
+from planning.stages.landing import Found, Unreadable, digest, read_file, scan
+from planning.stages.ledger import LandedFile, Ledger
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
+
+
+class NothingNew(PlanningError):
+    """No new samples have landed since the last run; there is nothing to plan from."""
+
+
+def collect(
+    home: Home,
+    definition: StreamDefinition,
+    run_id: str,
+    *,
+    force: bool = False,
+    now_ns: Callable[[], int] = time.time_ns,
+) -> Run:
+    """Claim the stream's new landing files for a run and write down which they are.
+
+    A repeated run gets the files it had. With ``force`` and nothing new, the files of the last run
+    are used again. Unreadable files are set aside whole, with the reason; files that are still
+    being written are left for the next run.
+    """
+    run = Run.of(home, definition.stream, run_id)
+    run.write(
+        "definition",
+        {"definition": definition.model_dump(mode="json"), "source": definition.source},
+    )
+    ledger = Ledger(home.ledger)
+    files = ledger.of_run(definition.stream, run_id)
+    waiting: list[str] = []
+    if not files:
+        new, waiting = _look(home, definition, ledger, now_ns())
+        files = ledger.claim(definition.stream, run_id, new) if new else []
+    reused_from = None
+    if not any(f.status == "used" for f in files) and force:
+        reused_from = ledger.last_run(definition.stream)
+        files += ledger.of_run(definition.stream, reused_from) if reused_from else []
+    used = [f for f in files if f.status == "used"]
+    set_aside = [f for f in files if f.status != "used"]
+    run.write(
+        "collected",
+        {
+            "files": [
+                {
+                    "path": f.path,
+                    "format": definition.samples.format,
+                    "rows": f.rows,
+                    "digest": f.digest,
+                }
+                for f in used
+            ],
+            "set_aside": [{"path": f.path, "reason": f.reason} for f in set_aside],
+            "waiting": waiting,
+            "reused_from": reused_from,
+        },
+    )
+    if not used:
+        _explain_empty(definition, home, set_aside, waiting)
+    return run
+
+
+def _look(
+    home: Home, definition: StreamDefinition, ledger: Ledger, now_ns: int
+) -> tuple[list[LandedFile], list[str]]:
+    samples = definition.samples
+    known = ledger.known(definition.stream)
+    used_paths = {f.path: f.run for f in known.values() if f.status == "used"}
+    columns = [*definition.attribute_names, *filter(None, [samples.time_column])]
+    new: list[LandedFile] = []
+    waiting: list[str] = []
+    for found in scan(home.resolve(definition.landing), samples.format):
+        if (str(found.path), found.size, found.modified_ns) in known:
+            continue
+        settled = found.settled(now_ns, samples.settle_s)
+        if samples.format == "jsonl" and not settled:
+            waiting.append(str(found.path))
+        elif str(found.path) in used_paths:
+            run = used_paths[str(found.path)]
+            new.append(_set_aside(found, f"changed after run {run} used it; land new files"))
+        else:
+            try:
+                new.append(read_file(found, samples.format, columns))
+            except Unreadable as error:
+                if settled:
+                    new.append(_set_aside(found, str(error)))
+                else:
+                    waiting.append(str(found.path))
+    return new, waiting
+
+
+def _set_aside(found: Found, reason: str) -> LandedFile:
+    return LandedFile(
+        str(found.path), found.size, found.modified_ns, digest(found.path), "set_aside",
+        reason=reason,
+    )
+
+
+def _explain_empty(
+    definition: StreamDefinition, home: Home, set_aside: list[LandedFile], waiting: list[str]
+) -> None:
+    folder = home.resolve(definition.landing)
+    if any(f.status == "set_aside" for f in set_aside):
+        reasons = "; ".join(f"{f.path} {f.reason}" for f in set_aside[:5])
+        raise BatchRejected(
+            f"every new sample file of stream {definition.stream} was set aside: {reasons}. "
+            "Nothing was published; repair the source and land the samples again"
+        )
+    more = f" ({len(waiting)} still being written)" if waiting else ""
+    raise NothingNew(
+        f"no new {definition.samples.format} files in {folder} since the last run{more}; "
+        "the published plan stays in force. Use force to plan again from the last samples"
+    )

@@ -1,0 +1,121 @@
+"""What lies in a landing folder: complete files, files still being written, unreadable ones.
+
+A Parquet file is complete once its footer is there. JSON lines have no end mark, so such a file
+counts as complete when nobody has written to it for ``settle_s`` seconds. A file without a valid
+footer is left alone for the same time and set aside whole afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from upath import UPath
+
+from planning.errors import StoreError
+from planning.stages.ledger import LandedFile
+
+SUFFIXES = {"parquet": (".parquet",), "jsonl": (".jsonl", ".ndjson", ".json")}
+UNFINISHED_SUFFIXES = (".tmp", ".part", ".inprogress", "._COPYING_")
+CHUNK = 1 << 20
+PROBED_LINES = 100
+
+
+class Unreadable(Exception):
+    """A file that cannot be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file of the landing folder before it is read."""
+
+    path: UPath
+    size: int
+    modified_ns: int
+
+    def settled(self, now_ns: int, settle_s: float) -> bool:
+        """Whether nobody has written to the file for ``settle_s`` seconds."""
+        return now_ns - self.modified_ns >= settle_s * 1e9
+
+
+def scan(folder: UPath, file_format: str) -> list[Found]:
+    """Return the data files of ``folder``, oldest first; hidden and temporary names are left out."""
+    try:
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+        paths = [p for p in folder.iterdir() if _is_data(p.name, file_format)]
+        found = []
+        for path in paths:
+            status = path.stat()
+            modified_ns = getattr(status, "st_mtime_ns", None) or int(status.st_mtime * 1e9)
+            found.append(Found(path, int(status.st_size), int(modified_ns)))
+    except (OSError, ImportError, ValueError) as error:
+        raise StoreError(
+            f"the landing folder {folder} cannot be read ({error}); check samples.landing in the "
+            "stream definition, the folder's permissions, and that the file system's fsspec "
+            "package is installed"
+        ) from error
+    return sorted(found, key=lambda f: (f.modified_ns, f.path.name))
+
+
+def _is_data(name: str, file_format: str) -> bool:
+    if name.startswith((".", "_")) or name.endswith(UNFINISHED_SUFFIXES):
+        return False
+    return name.endswith(SUFFIXES[file_format])
+
+
+def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedFile:
+    """Read a file once through: its digest and row count; raise :class:`Unreadable` if broken."""
+    try:
+        rows = _parquet_rows(found, columns) if file_format == "parquet" else _json_rows(found)
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error}") from error
+    if rows == 0:
+        raise Unreadable("holds no rows")
+    return LandedFile(str(found.path), found.size, found.modified_ns, digest(found.path), rows=rows)
+
+
+def digest(path: UPath) -> str:
+    """Return the SHA-256 of a file's content."""
+    sha = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def _parquet_rows(found: Found, columns: Sequence[str]) -> int:
+    with found.path.open("rb") as stream:
+        try:
+            file = pq.ParquetFile(stream)
+            missing = sorted(set(columns) - set(file.schema_arrow.names))
+            if missing:
+                raise Unreadable(f"lacks the columns {', '.join(missing)}")
+            return sum(b.num_rows for b in file.iter_batches(columns=list(columns)))
+        except (pa.ArrowException, OSError) as error:
+            raise Unreadable(f"is not a whole Parquet file: {error}") from error
+
+
+def _json_rows(found: Found) -> int:
+    rows = objects = 0
+    with found.path.open("rb") as stream:
+        for line in stream:
+            if not line.strip():
+                continue
+            rows += 1
+            if rows <= PROBED_LINES:
+                objects += _is_object(line)
+    if rows and not objects:
+        raise Unreadable(f"holds no JSON object in its first {min(rows, PROBED_LINES)} lines")
+    return rows
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, UnicodeDecodeError):
+        return False

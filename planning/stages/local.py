@@ -1,0 +1,106 @@
+"""Validate and statistics without Spark: the NumPy reference, for small data.
+
+Row-level rules are the attributes' domains; batch-level rules are the definition's ``min_rows`` and
+``max_quarantined``. The Spark apps check more (Great Expectations suites) and scale further.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from upath import UPath
+
+from planning import families, sampling
+from planning.arrays import Columns
+from planning.errors import BatchRejected
+from planning.samples import in_domain, read_columns, read_json_lines, take
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
+
+OUT_OF_DOMAIN = "an attribute is missing, not finite or outside its domain"
+
+
+def validate(run: Run) -> None:
+    """Split the collected rows into train, holdout and quarantine; reject a bad batch."""
+    definition = run.definition()
+    columns = _read_collected(run, definition)
+    rows = len(next(iter(columns.values())))
+    clean = in_domain(columns, definition)
+    quarantined = rows - int(clean.sum())
+    error = _batch_error(definition, rows, quarantined)
+    report = {
+        "success": not error,
+        "rows": rows,
+        "clean": rows - quarantined,
+        "quarantined": quarantined,
+        "reasons": {OUT_OF_DOMAIN: quarantined} if quarantined else {},
+        "failures": [error] if error else [],
+        "error": error,
+        "data_docs": "",
+    }
+    if error:
+        run.write("validation", report)
+        raise BatchRejected(error)
+    good = take(columns, clean)
+    held = _held_out(good, definition)
+    _write(run.train, take(good, ~held))
+    _write(run.holdout, take(good, held))
+    _write_quarantine(run.quarantine, take(columns, ~clean))
+    run.write("validation", report | {"train": int((~held).sum()), "holdout": int(held.sum())})
+
+
+def statistics(run: Run) -> None:
+    """Build the family's statistics from the train rows."""
+    definition = run.definition()
+    room = families.family(definition.family).room("statistics")
+    samples = read_columns(run.train, _names(definition))
+    run.write("statistics", room.build(samples, definition).to_document())
+
+
+def _names(definition: StreamDefinition) -> list[str]:
+    time_column = definition.samples.time_column
+    return [*definition.attribute_names, *([time_column] if time_column else [])]
+
+
+def _read_collected(run: Run, definition: StreamDefinition) -> dict[str, np.ndarray]:
+    names = _names(definition)
+    read = read_columns if definition.samples.format == "parquet" else read_json_lines
+    parts = [read(UPath(file["path"]), names) for file in run.read("collected")["files"]]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _batch_error(definition: StreamDefinition, rows: int, quarantined: int) -> str:
+    samples = definition.samples
+    if rows - quarantined < samples.min_rows:
+        return (
+            f"stream {definition.stream}: samples.min_rows asks for at least {samples.min_rows} "
+            f"clean rows, got {rows - quarantined} of {rows}; collect more samples or lower it"
+        )
+    if quarantined > samples.max_quarantined * rows:
+        return (
+            f"stream {definition.stream}: at most {samples.max_quarantined:.0%} of the rows may be "
+            f"quarantined, got {quarantined} of {rows}; repair the source or widen the domains"
+        )
+    return ""
+
+
+def _held_out(columns: Columns, definition: StreamDefinition) -> np.ndarray:
+    by = definition.gate.holdout_by or tuple(columns)
+    keys = sampling.stable_keys([columns[name] for name in by])
+    return sampling.in_holdout(keys, definition.gate.holdout)
+
+
+def _write(folder: UPath, columns: Columns) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "part-0.parquet").open("wb") as stream:
+        pq.write_table(pa.table(dict(columns)), stream)
+
+
+def _write_quarantine(folder: UPath, columns: Columns) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = pa.table(dict(columns)).to_pylist()
+    lines = [json.dumps({"row": row, "reasons": [OUT_OF_DOMAIN]}, default=str) for row in rows]
+    (folder / "part-0.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

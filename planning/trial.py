@@ -1,0 +1,194 @@
+"""Try the published plans: runtime shedders pick them up and shed fresh samples.
+
+``python -m planning.trial`` does it for the demo streams and ends with a summary and an HTML report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from upath import UPath
+
+from planning import families
+from planning.artifacts import Published, Store, TrustedKeys
+from planning.arrays import Columns
+from planning.errors import InvalidInput, PlanningError
+from planning.families import Outcome
+from planning.home import Home
+from planning.runtime import PlanClient, RunningShedder
+from planning.samples import in_domain, read_columns, take
+from planning.stages.run import Run
+from planning.streams import StreamDefinition, load_folder
+
+FRESH = 1_000_000  # demo batches from here on are never landed, so no plan has seen them
+BATCH_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one stream's plan was made from and what it achieved on fresh samples."""
+
+    definition: StreamDefinition
+    published: Published
+    rows: int
+    quarantined: int
+    statistics_bytes: int
+    data_docs: str
+    outcomes: tuple[Outcome, ...]
+    counters: dict[str, Any]
+
+
+def outcomes(
+    home: Home,
+    definition: StreamDefinition,
+    *,
+    loads: Sequence[float],
+    samples: Path | None = None,
+    version: int | None = None,
+) -> tuple[Outcome, ...]:
+    """Shed fresh samples with a published plan at several loads, beside random dropping."""
+    published = Store(home.plans, TrustedKeys.load(home.keys)).load(definition.stream, version)
+    columns = _columns(definition, samples)
+    evaluate = families.family(definition.family).room("simulate").evaluate
+    return tuple(evaluate(published.plan, columns, definition, loads))
+
+
+def as_row(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as a flat record."""
+    return asdict(outcome) | {"loss_ratio": outcome.loss_ratio}
+
+
+def try_stream(home: Home, definition: StreamDefinition) -> Trial:
+    """Let a runtime shedder pick up the stream's plan and shed fresh samples with it."""
+    trusted = TrustedKeys.load(home.keys)
+    client = PlanClient(home.plans, definition.stream, trusted=trusted, node="trial")
+    client.poll()
+    if client.current is None:
+        raise PlanningError(f"stream {definition.stream} has no plan to try: {client.last_error}")
+    columns = _columns(definition, None)
+    shedder = RunningShedder(client, load=definition.gate.loads[len(definition.gate.loads) // 2])
+    for batch in batches(columns, BATCH_ROWS):
+        shedder.offer(batch)
+    evaluate = families.family(definition.family).room("simulate").evaluate
+    found = evaluate(client.current.plan, columns, definition, definition.gate.loads)
+    run = run_of(home, definition.stream, client.current.manifest.version)
+    validation = run.read("validation") if run else {}
+    return Trial(
+        definition=definition,
+        published=client.current,
+        rows=validation.get("rows", 0),
+        quarantined=validation.get("quarantined", 0),
+        statistics_bytes=(run.folder / "statistics.json").stat().st_size if run else 0,
+        data_docs=validation.get("data_docs", ""),
+        outcomes=tuple(found),
+        counters=shedder.counters.snapshot(),
+    )
+
+
+def run_of(home: Home, stream: str, version: int) -> Run | None:
+    """Return the run that published a version, while it is kept."""
+    folder = home.runs / stream
+    for path in sorted(folder.iterdir(), key=str) if folder.exists() else []:
+        run = Run(path)
+        if run.has("published") and run.read("published")["version"] == version:
+            return run
+    return None
+
+
+def batches(columns: Columns, rows: int) -> list[dict[str, np.ndarray]]:
+    """Cut columns into batches of ``rows`` rows."""
+    total = len(next(iter(columns.values())))
+    return [
+        {name: values[start : start + rows] for name, values in columns.items()}
+        for start in range(0, total, rows)
+    ]
+
+
+def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np.ndarray]:
+    if samples is not None:
+        columns = read_columns(UPath(samples), definition.attribute_names)
+    elif definition.demo:
+        with tempfile.TemporaryDirectory() as folder:
+            demo = families.family(definition.family).room("demo")
+            demo.land(UPath(folder), FRESH, definition)
+            columns = read_columns(UPath(folder), definition.attribute_names)
+    else:
+        raise InvalidInput(
+            f"samples must name fresh samples of stream {definition.stream}, got none; only demo "
+            "streams make their own"
+        )
+    return take(columns, in_domain(columns, definition))
+
+
+def print_summary(trials: Sequence[Trial]) -> None:
+    """Print one block per stream: what was planned, and quality beside random dropping."""
+    from planning.commands.options import print_table
+
+    print_table(
+        ["stream", "family", "samples", "quarantined", "statistics", "version", "plan"],
+        [
+            [
+                t.definition.stream,
+                t.definition.family,
+                t.rows,
+                t.quarantined,
+                f"{t.statistics_bytes} B",
+                t.published.manifest.version,
+                f"{t.published.manifest.payloads['binary'].bytes} B",
+            ]
+            for t in trials
+        ],
+        title="Planned",
+    )
+    print_table(
+        ["stream", "load", "passed", "predicted", "achieved", "random", "loss vs random"],
+        [
+            [
+                t.definition.stream,
+                f"{o.load:g}",
+                f"{o.passed_fraction:.3f}",
+                f"{o.predicted_quality:.3f}",
+                f"{o.quality:.3f}",
+                f"{o.random_quality:.3f}",
+                f"{o.loss_ratio:.2f}",
+            ]
+            for t in trials
+            for o in t.outcomes
+        ],
+        title="Quality on fresh samples (1 = nothing lost)",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try every demo stream's plan, print the summary, write the report."""
+    parser = argparse.ArgumentParser(prog="python -m planning.trial", description=__doc__)
+    parser.add_argument("--home", default="var/headgate")
+    parser.add_argument("--streams", default="dags/streams", help="folder of definitions")
+    parser.add_argument("--only", nargs="*", help="stream names; all demo streams without")
+    arguments = parser.parse_args(argv)
+    home = Home.at(arguments.home)
+    definitions, _ = load_folder(arguments.streams)
+    names = arguments.only or [d.stream for d in definitions if d.demo]
+    wanted = [d for d in definitions if d.stream in names]
+    try:
+        trials = [try_stream(home, definition) for definition in wanted]
+        from planning.report import write_report
+
+        print_summary(trials)
+        path = write_report(home.reports / "report.html", trials)
+    except PlanningError as error:
+        print(f"headgate: {error}", file=sys.stderr)
+        return 1
+    print(f"Report: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Stream definitions: everything wrong is found at once and named."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from planning import streams
+from planning.errors import DefinitionError
+
+GOOD = """
+stream: ticks
+family: sifter
+attributes:
+  - {name: price, type: float, domain: [0, 100]}
+  - {name: venue, type: category, values: [xetra, tradegate]}
+queries:
+  inline:
+    - {name: cheap, ranges: {price: [0, 10]}, weight: 2}
+parameters: {regions: 9}
+schedule: "*/30 * * * *"
+"""
+
+
+def write(folder: Path, text: str, name: str = "ticks.yaml") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def problems(folder: Path, text: str) -> list[tuple[int, str]]:
+    with pytest.raises(DefinitionError) as caught:
+        streams.load(write(folder, text))
+    return [(p.line, p.field) for p in caught.value.problems]
+
+
+def test_a_good_definition_is_typed_and_has_the_papers_defaults(tmp_path: Path) -> None:
+    definition = streams.load(write(tmp_path, GOOD))
+    assert definition.attribute_names == ("price", "venue")
+    assert definition.parameters.regions == 9
+    assert definition.parameters.fairness_threshold == 0.5
+    assert definition.attributes[1].bounds == (0.0, 2.0)
+    assert definition.landing == "landing/ticks"
+    assert definition.queries.inline[0].weight == 2.0
+
+
+def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        """\
+        stream: Ticks
+        family: sifter
+        attributes:
+          - {name: price, domain: [0, 100]}
+          - {name: volume, domain: [9, 1]}
+        gate:
+          holdout: 1.5
+        parameters:
+          regions: 0
+          fairnes_threshold: 0.2
+        schedule: often
+        """,
+    )
+    assert found == [
+        (1, "stream"),
+        (5, "attributes[1]"),
+        (7, "gate.holdout"),
+        (9, "parameters.regions"),
+        (10, "parameters.fairnes_threshold"),
+        (11, "schedule"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "allowed"),
+    [
+        ("family: sieve", "one of sifter"),
+        ("retention: {versions: 1}", "greater than or equal to 2"),
+        ("samples: {format: csv}", "'parquet' or 'jsonl'"),
+        ("gate: {loads: []}", "at least one load"),
+        ("validity: {fallback: panic}", "'keep', 'pass' or 'uniform'"),
+        ("parameters: {fairness_threshold: 1.5}", "less than or equal to 1"),
+    ],
+)
+def test_messages_say_what_is_allowed(tmp_path: Path, change: str, allowed: str) -> None:
+    field = change.partition(":")[0]
+    lines = [line for line in GOOD.strip().splitlines() if not line.startswith(field + ":")]
+    with pytest.raises(DefinitionError, match="got ") as caught:
+        streams.load(write(tmp_path, "\n".join([*lines, change])))
+    assert allowed in str(caught.value)
+
+
+def test_a_query_over_an_unknown_attribute_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="query cheap names prize"):
+        streams.load(write(tmp_path, GOOD.replace("ranges: {price:", "ranges: {prize:")))
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [("stream: [", "file"), ("- 1\n- 2\n", "file"), ("", "file"), ("stream: a\nstream: b\n", "stream")],
+)
+def test_text_that_is_no_definition(tmp_path: Path, text: str, field: str) -> None:
+    assert problems(tmp_path, text)[0][1] == field
+
+
+def test_a_missing_file_and_binary_content_are_clear(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="a readable file"):
+        streams.load(tmp_path / "absent.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DefinitionError, match="UTF-8 text"):
+        streams.load(tmp_path / "binary.yaml")
+
+
+def test_a_folder_gives_the_good_ones_and_the_errors_of_the_others(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "a.yaml")
+    write(tmp_path, GOOD, "b.yaml")
+    write(tmp_path, "stream: x", "c.yaml")
+    good, bad = streams.load_folder(tmp_path)
+    assert [d.stream for d in good] == ["ticks"]
+    assert [Path(e.problems[0].file).name for e in bad] == ["b.yaml", "c.yaml"]
+    assert "a name of its own" in str(bad[0])
+
+
+def test_overrides_are_checked_like_the_file(tmp_path: Path) -> None:
+    definition = streams.load(write(tmp_path, GOOD))
+    assert definition.with_parameters({"regions": 25}).parameters.regions == 25
+    assert definition.parameters.regions == 9
+    with pytest.raises(DefinitionError, match=r"parameters\.regions"):
+        definition.with_parameters({"regions": -1})
+
+
+def test_a_definition_survives_json(tmp_path: Path) -> None:
+    definition = streams.load(write(tmp_path, GOOD))
+    again = streams.parse(definition.model_dump(mode="json"), definition.source)
+    assert again == definition
+
+
+def test_the_demo_streams_are_good() -> None:
+    good, bad = streams.load_folder(Path(__file__).parents[2] / "dags" / "streams")
+    assert not bad
+    assert "ticks" in [d.stream for d in good if d.demo]
