@@ -1,38 +1,13 @@
-"""The ``headgate`` command.
-
-Exit codes: 0 done, 1 bad input or a rejected batch, 2 wrong usage, 3 the gate refused the plan or
-there was nothing new, 4 an artifact cannot be trusted, 5 the store cannot be reached, 6 no such plan.
-"""
+"""The ``headgate`` command: what the console script starts."""
 
 from __future__ import annotations
 
 import sys
 
-from planning.errors import (
-    ArtifactError,
-    MissingExtra,
-    NoPlan,
-    PlanningError,
-    StoreError,
-)
+from planning.errors import MissingExtra, PlanningError
+from planning.exit_codes import exit_code
 
 INSTALL = "pip install 'headgate[planning]'"
-EXIT_BAD_INPUT, EXIT_NOT_PUBLISHED, EXIT_UNTRUSTED, EXIT_STORE, EXIT_NO_PLAN = 1, 3, 4, 5, 6
-
-
-def exit_code(error: PlanningError) -> int:
-    """Return the exit code that scripts see for an error.
-
-    >>> exit_code(NoPlan("ticks has no plan")), exit_code(PlanningError("bad"))
-    (6, 1)
-    """
-    if isinstance(error, NoPlan):
-        return EXIT_NO_PLAN
-    if isinstance(error, ArtifactError):
-        return EXIT_UNTRUSTED
-    if isinstance(error, StoreError):
-        return EXIT_STORE
-    return EXIT_BAD_INPUT
 
 
 def main() -> None:

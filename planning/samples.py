@@ -21,7 +21,7 @@ def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
     Numbers arrive as float64 (null becomes NaN), texts and times as they are. Files are read in the
     order of their names.
     """
-    files = sorted(path.glob("*.parquet"), key=str) if path.is_dir() else [path]
+    files = [path] if path.is_file() else sorted(path.glob("*.parquet"), key=str)
     if not files:
         raise StatisticsError(f"{path} holds no Parquet file; run the stage that writes it first")
     tables = []
@@ -48,10 +48,10 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
 def _array(column: pa.ChunkedArray) -> np.ndarray:
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
-    return column.to_numpy(zero_copy_only=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:

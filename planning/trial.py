@@ -1,6 +1,6 @@
 """Try the published plans: runtime shedders pick them up and shed fresh samples.
 
-``python -m planning.trial`` does it for the demo streams and ends with a summary and an HTML report.
+``python -m planning.trial`` does it for the demo streams and ends with a summary and a report.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from upath import UPath
 
 from planning import families
-from planning.artifacts import Published, Store, TrustedKeys
 from planning.arrays import Columns
+from planning.artifacts import Published, Store, TrustedKeys
 from planning.errors import InvalidInput, PlanningError
 from planning.families import Outcome
 from planning.home import Home
@@ -141,7 +141,7 @@ def print_summary(trials: Sequence[Trial]) -> None:
                 t.quarantined,
                 f"{t.statistics_bytes} B",
                 t.published.manifest.version,
-                f"{t.published.manifest.payloads['binary'].bytes} B",
+                f"{t.published.manifest.payloads.binary.bytes} B",
             ]
             for t in trials
         ],

@@ -9,6 +9,7 @@ from planning.commands import plans, runs, streams
 app = typer.Typer(
     help="Plans what a data stream may lose, so that its answers stay as good as they can be.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -16,7 +17,7 @@ from planning.streams import StreamDefinition, load_folder
 
 HomeOption = Annotated[
     str,
-    typer.Option("--home", envvar="HEADGATE_HOME", help="Folder or URL where Headgate keeps things."),
+    typer.Option("--home", envvar="HEADGATE_HOME", help="Where Headgate keeps things."),
 ]
 StreamsOption = Annotated[
     Path,
@@ -25,6 +26,7 @@ StreamsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 StreamArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
+UNATTENDED_WIDTH = 110
 DEFAULT_HOME = "var/headgate"
 DEFAULT_STREAMS = Path("dags/streams")
 
@@ -54,10 +56,11 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> None:
     """Print rows as a table that fits the terminal."""
-    table = Table(*columns, title=title or None, title_justify="left")
+    table = Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    Console().print(table)
+    console = Console()
+    console.print(table, width=None if console.is_terminal else UNATTENDED_WIDTH)
 
 
 def _cell(value: Any) -> str:

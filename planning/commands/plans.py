@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import typer
 
 from planning.artifacts import SigningKey, Store, TrustedKeys
@@ -18,8 +20,10 @@ from planning.commands.options import (
     print_json,
     print_table,
 )
+from planning.exit_codes import EXIT_UNTRUSTED
 from planning.home import Home
 
+SHOWN_CHARACTERS = 40
 VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Version; the newest without.")
 ]
@@ -27,6 +31,15 @@ VersionOption = Annotated[
 
 def _store(home: Home) -> Store:
     return Store(home.plans, TrustedKeys.load(home.keys))
+
+
+def _plain(setting: Any) -> dict[str, Any]:
+    """Return a setting's fields with arrays as lists."""
+    return {
+        field.name: value.tolist() if isinstance(value, np.ndarray) else value
+        for field in fields(setting)
+        for value in [getattr(setting, field.name)]
+    }
 
 
 def show(
@@ -45,7 +58,7 @@ def show(
     published = _store(home_at(home)).load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
-    setting = None if load is None else msgspec.to_builtins(published.plan.at(load).to_document())
+    setting = None if load is None else _plain(published.plan.at(load))
     if as_json:
         print_json({"manifest": manifest, "summary": summary, "setting": setting})
         return
@@ -56,7 +69,7 @@ def show(
         ["version", f"{manifest['version']} (parent {manifest['parent'] or 'none'})"],
         ["created", manifest["created_at"]],
         ["payloads", sizes],
-        ["gate", f"{manifest['gate'].get('decision')}: {manifest['gate'].get('reason')}"],
+        ["gate", f"{manifest['gate']['decision']}: {manifest['gate']['reason']}"],
         ["valid until", manifest["validity"]["not_after"] or "replaced"],
         ["signed by", manifest["key_id"]],
         *[[name, value] for name, value in summary.items()],
@@ -77,21 +90,27 @@ def history(
 
     Example: `headgate history ticks`
     """
-    manifests = _store(home_at(home)).history(stream)
+    listing = _store(home_at(home)).history(stream)
     if as_json:
-        print_json([msgspec.to_builtins(m) for m in manifests])
-        return
-    rows = [
-        [
-            m.version,
-            m.created_at,
-            m.payloads["binary"].bytes,
-            f"rollback to {m.rollback_of}" if m.rollback_of else m.gate.get("decision"),
-            m.reason or m.gate.get("reason"),
-        ]
-        for m in manifests
-    ]
-    print_table(["version", "created", "bytes", "kind", "reason"], rows)
+        print_json([msgspec.to_builtins(m) for m in listing])
+    else:
+        print_table(
+            ["version", "created", "bytes", "kind", "reason"],
+            [
+                [
+                    m.version,
+                    m.created_at,
+                    m.payloads.binary.bytes,
+                    f"rollback to {m.rollback_of}" if m.rollback_of else m.gate.decision,
+                    m.reason or m.gate.reason,
+                ]
+                for m in listing
+            ],
+        )
+    for broken in listing.broken:
+        typer.echo(f"version {broken.name}: {broken.problem}", err=True)
+    if listing.broken:
+        raise typer.Exit(EXIT_UNTRUSTED)
 
 
 def diff(
@@ -105,11 +124,22 @@ def diff(
 
     Example: `headgate diff ticks 3 4`
     """
-    changes = _store(home_at(home)).diff(stream, old, new)
+    difference = _store(home_at(home)).diff(stream, old, new)
     if as_json:
-        print_json([msgspec.to_builtins(change) for change in changes])
+        print_json(msgspec.to_builtins(difference))
         return
-    print_table(["field", f"version {old}", f"version {new}"], [[c.path, c.old, c.new] for c in changes])
+    rows = [
+        [c.path, _short(c.old), _short(c.new), c.count_changed or None, c.max_abs_change or None]
+        for c in (*difference.plan, *difference.manifest)
+        if not c.path.startswith("gate.outcomes")
+    ]
+    columns = ["field", f"version {old}", f"version {new}", "values changed", "largest change"]
+    print_table(columns, rows)
+
+
+def _short(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
 def rollback(
@@ -138,13 +168,25 @@ def verify(
     version: VersionOption = None,
     every: Annotated[bool, typer.Option("--all", help="Every kept version.")] = False,
     home: HomeOption = DEFAULT_HOME,
+    as_json: JsonOption = False,
 ) -> None:
     """Verify signature, digests and that both encodings decode to the same plan.
 
     Example: `headgate verify ticks --all`
     """
     store = _store(home_at(home))
-    versions = store.versions(stream) if every else [version or store.latest(stream).version]
-    for number in versions:
-        store.verify(stream, number)
-        typer.echo(f"{stream} version {number}: signature, digests and both encodings are good")
+    versions = store.versions(stream) if every else [version or store.newest(stream)]
+    reports = [store.verify(stream, number) for number in versions]
+    if as_json:
+        print_json([msgspec.to_builtins(report) for report in reports])
+    else:
+        print_table(
+            ["version", "check", "result", "detail"],
+            [
+                [report.version, check.name, "good" if check.passed else "BAD", check.detail]
+                for report in reports
+                for check in report.checks
+            ],
+        )
+    if not all(check.passed for report in reports for check in report.checks):
+        raise typer.Exit(EXIT_UNTRUSTED)

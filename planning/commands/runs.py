@@ -23,8 +23,7 @@ from planning.commands.options import (
     print_table,
 )
 from planning.errors import InvalidInput
-
-EXIT_NOT_PUBLISHED = 3
+from planning.exit_codes import EXIT_NOT_PUBLISHED
 
 
 def plan(
@@ -97,12 +96,12 @@ def simulate(
 
     Example: `headgate simulate ticks --loads 0.2,0.4,0.8`
     """
-    from planning import trial
-
     try:
         wanted = tuple(float(load) for load in loads.split(","))
     except ValueError:
         raise InvalidInput(f"loads must be numbers separated by commas, got {loads!r}") from None
+    from planning import trial
+
     outcomes = trial.outcomes(
         home_at(home), definition_of(stream, folder), loads=wanted, samples=samples, version=version
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from planning.errors import BatchRejected, PlanningError
 from planning.home import Home
@@ -34,7 +35,10 @@ def collect(
     run = Run.of(home, definition.stream, run_id)
     run.write(
         "definition",
-        {"definition": definition.model_dump(mode="json"), "source": definition.source},
+        {
+            "definition": definition.model_dump(mode="json"),
+            "source": str(Path(definition.source).absolute()),
+        },
     )
     ledger = Ledger(home.ledger)
     files = ledger.of_run(definition.stream, run_id)

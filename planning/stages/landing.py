@@ -43,7 +43,7 @@ class Found:
 
 
 def scan(folder: UPath, file_format: str) -> list[Found]:
-    """Return the data files of ``folder``, oldest first; hidden and temporary names are left out."""
+    """Return the data files of ``folder``, oldest first, without hidden and temporary ones."""
     try:
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from planning.artifacts import Manifest, SigningKey, Store, TrustedKeys, Validity
-from planning.errors import NoPlan
+from planning.artifacts import Manifest, SigningKey, Store, TrustedKeys
+from planning.artifacts.manifest import from_time, to_time
 from planning.home import Home
 from planning.stages.run import Run
 from planning.stages.solve import candidate
 from planning.streams import StreamDefinition
+
+INPUTS = ("definition", "collected", "statistics", "candidate")
 
 
 def publish(
@@ -20,48 +22,39 @@ def publish(
 ) -> dict[str, Any] | None:
     """Publish the run's candidate if the gate let it pass; return the new version's summary.
 
-    Nothing is published twice: a run that is repeated finds its own version by the digest of its
-    inputs. Returns None for a dry run or a refused plan.
+    Nothing is published twice: a run that is repeated finds its own version in the store. Returns
+    None for a dry run or a refused plan.
     """
     verdict = run.read("verdict")
     if dry_run or verdict["decision"] != "publish":
         return None
     definition = run.definition()
-    document = run.read("candidate")
     signer = SigningKey.load_or_create(home.keys)
     store = Store(home.plans, TrustedKeys.load(home.keys))
-    inputs = {name: _digest(run.read(name)) for name in ("collected", "statistics", "candidate")}
-    inputs["run"] = hashlib.sha256(run.folder.name.encode()).hexdigest()
-    manifest = _already_published(store, definition.stream, inputs) or store.publish(
+    manifest = store.publish(
         definition.stream,
         candidate(run),
         family=definition.family,
         signer=signer,
         created_at=created_at,
-        inputs=inputs,
+        inputs={name: _digest(run.read(name)) for name in INPUTS},
         parameters=definition.model_dump(mode="json")["parameters"],
         predicted=[
             {"load": o["load"], "quality": o["predicted_quality"]} for o in verdict["outcomes"]
         ],
-        gate={k: verdict[k] for k in ("decision", "reason", "outcomes")},
-        validity=Validity(
-            not_after=_not_after(definition, created_at), fallback=definition.validity.fallback
-        ),
-        solver=str(document["summary"].get("status", "exact")),
+        gate={name: verdict[name] for name in ("decision", "reason", "outcomes")},
+        validity={
+            "not_after": _not_after(definition, created_at),
+            "fallback": definition.validity.fallback,
+        },
+        solver_status=run.read("candidate")["summary"].get("status", "exact"),
+        run=run.folder.name,
     )
     store.prune(definition.stream, definition.retention.versions)
     _prune_runs(home, definition)
     summary = _summary(manifest)
     run.write("published", summary)
     return summary
-
-
-def _already_published(store: Store, stream: str, inputs: dict[str, str]) -> Manifest | None:
-    try:
-        history = store.history(stream)
-    except NoPlan:
-        return None
-    return next((m for m in history if m.inputs == inputs), None)
 
 
 def _digest(document: Any) -> str:
@@ -72,10 +65,11 @@ def _not_after(definition: StreamDefinition, created_at: str) -> str | None:
     seconds = definition.validity.valid_for_s
     if seconds is None:
         return None
-    return (datetime.fromisoformat(created_at) + timedelta(seconds=seconds)).isoformat()
+    return to_time(from_time("created_at", created_at) + timedelta(seconds=seconds))
 
 
 def _prune_runs(home: Home, definition: StreamDefinition) -> None:
+    """Keep the newest runs only."""
     runs = [f for f in (home.runs / definition.stream).iterdir() if f.is_dir()]
     runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
     for folder in runs[definition.retention.runs :]:
@@ -89,6 +83,6 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
         "version": manifest.version,
         "parent": manifest.parent,
         "created_at": manifest.created_at,
-        "bytes": {name: payload.bytes for name, payload in manifest.payloads.items()},
-        "digest": manifest.payloads["binary"].digest,
+        "bytes": {"json": manifest.payloads.json.bytes, "binary": manifest.payloads.binary.bytes},
+        "digest": manifest.payloads.binary.digest,
     }

@@ -25,7 +25,7 @@ from typing import Any
 
 from upath import UPath
 
-from planning.errors import PlanningError
+from planning.errors import PlanningError, StoreError
 from planning.home import Home
 from planning.streams import StreamDefinition, parse
 
@@ -74,10 +74,16 @@ class Run:
 
     def write(self, name: str, document: Any) -> None:
         """Write ``<name>.json`` whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".{name}.part"
-        part.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
-        part.rename(self.folder / f"{name}.json")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
+            part.rename(self.folder / f"{name}.json")
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder} cannot be written ({error}); check HEADGATE_HOME, free space and "
+                "permissions"
+            ) from error
 
     def read(self, name: str) -> Any:
         """Read ``<name>.json``, written by an earlier stage."""

@@ -117,7 +117,10 @@ def test_corruption_inside_a_file_is_found(home: Home) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [({"prize": [1.0]}, "lacks the columns price"), ({"price": pa.array([], pa.float64())}, "no rows")],
+    [
+        ({"prize": [1.0]}, "lacks the columns price"),
+        ({"price": pa.array([], pa.float64())}, "holds no rows"),
+    ],
 )
 def test_unusable_files_say_why(home: Home, content: dict[str, object], reason: str) -> None:
     path = land(home, "a.parquet", [1.0])

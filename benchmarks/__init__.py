@@ -1,0 +1,1 @@
+"""Measurements of every family's bars, side by side in one run: ``make bench``."""

@@ -1,0 +1,73 @@
+"""Shared fixtures: a home of one's own, the demo streams, and a planned demo stream per family."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+STREAMS = REPOSITORY / "dags" / "streams"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A demo stream planned without Spark and Airflow, up to its candidate."""
+
+    home: Any
+    definition: Any
+    run: Any
+    family: Any
+
+    @property
+    def plan(self) -> Any:
+        from planning.stages.solve import candidate
+
+        return candidate(self.run)
+
+
+def plan_demo(definition: Any, root: Path, batch: int = 0) -> Planned:
+    from planning.families import family
+    from planning.home import Home
+    from planning.stages import collect, local, solve
+
+    home = Home.at(root)
+    kind = family(definition.family)
+    kind.room("demo").land(home.resolve(definition.landing), batch, definition)
+    run = collect.collect(home, definition, f"batch-{batch}")
+    local.validate(run)
+    local.statistics(run)
+    solve.solve(run)
+    return Planned(home, definition, run, kind)
+
+
+@pytest.fixture(scope="session")
+def demo_definitions() -> list[Any]:
+    from planning.streams import load_folder
+
+    good, bad = load_folder(STREAMS)
+    assert not bad, "\n".join(map(str, bad))
+    return [d for d in good if d.demo]
+
+
+@pytest.fixture(scope="session")
+def planned_demos(
+    demo_definitions: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Planned]:
+    """Return every family's demo stream, planned once for the session; treat it as read-only."""
+    return {
+        d.family: plan_demo(d, tmp_path_factory.mktemp(f"home-{d.stream}"))
+        for d in demo_definitions
+    }
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of real data sets, or skip."""
+    folder = Path(os.environ.get("HEADGATE_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"real data sets are not at {folder}; set HEADGATE_DATA to their folder")
+    return folder

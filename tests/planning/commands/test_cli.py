@@ -1,0 +1,152 @@
+"""The command line as a user or a script meets it: a real process, its output and exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEADGATE = Path(sys.executable).parent / "headgate"
+STREAM = """
+stream: ticks
+family: sifter
+attributes:
+  - {name: price, type: float, domain: [0, 100]}
+  - {name: volume, type: float, domain: [0, 1000]}
+queries:
+  inline:
+    - {name: cheap, ranges: {price: [0, 30]}, weight: 2}
+    - {name: large, ranges: {volume: [600, 1000]}}
+demo: true
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a stream definition and two landed batches, the first one planned."""
+    from upath import UPath
+
+    from planning.sifter import demo
+    from planning.streams import load
+
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "streams").mkdir()
+    (folder / "streams" / "ticks.yaml").write_text(STREAM, encoding="utf-8")
+    definition = load(folder / "streams" / "ticks.yaml")
+    demo.land(UPath(folder / "home" / "landing" / "ticks"), 0, definition)
+    first = headgate(folder, "plan", "ticks", "--json")
+    assert first.returncode == 0, first.stderr
+    return folder
+
+
+def headgate(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [HEADGATE, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ
+        | {"HEADGATE_HOME": str(folder / "home"), "HEADGATE_STREAMS": str(folder / "streams")}
+        | environment,
+    )
+
+
+def test_plan_then_look_diff_roll_back_and_verify(place: Path) -> None:
+    nothing = headgate(place, "plan", "ticks")
+    assert nothing.returncode == 3
+    assert "no new parquet files" in nothing.stderr
+    again = headgate(place, "plan", "ticks", "--force", "--set", "regions=4", "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["published"]["version"] == 2
+    shown = json.loads(headgate(place, "show", "ticks", "--at", "0.5", "--json").stdout)
+    assert shown["manifest"]["version"] == 2
+    assert len(shown["setting"]["drop_thresholds"]) == 4
+    difference = json.loads(headgate(place, "diff", "ticks", "1", "2", "--json").stdout)
+    assert any(change["path"] == "parameters.regions" for change in difference["manifest"])
+    back = headgate(place, "rollback", "ticks", "--to", "1", "--reason", "try")
+    assert back.returncode == 0, back.stderr
+    kept = json.loads(headgate(place, "history", "ticks", "--json").stdout)
+    assert [(m["version"], m["rollback_of"]) for m in kept] == [(3, 1), (2, None), (1, None)]
+    assert kept[0]["payloads"] == kept[2]["payloads"]
+    assert headgate(place, "verify", "ticks", "--all").returncode == 0
+
+
+def test_a_dry_run_publishes_nothing(place: Path) -> None:
+    before = headgate(place, "history", "ticks", "--json").stdout
+    dry = headgate(place, "plan", "ticks", "--force", "--dry-run", "--json")
+    assert dry.returncode == 0, dry.stderr
+    assert json.loads(dry.stdout)["published"] is None
+    assert headgate(place, "history", "ticks", "--json").stdout == before
+
+
+def test_simulate_at_any_load(place: Path) -> None:
+    result = headgate(place, "simulate", "ticks", "--loads", "0.2,0.8", "--json")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    assert [row["load"] for row in rows] == [0.2, 0.8]
+    assert all(row["quality"] > row["random_quality"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("show", "nope"), 6, "stream nope has no published plan"),
+        (("plan", "nope"), 1, "stream must be one that"),
+        (("plan", "ticks", "--set", "regions=zero"), 1, "parameters.regions"),
+        (("plan", "ticks", "--set", "regions"), 1, "--set must be name=value"),
+        (("simulate", "ticks", "--loads", "half"), 1, "numbers separated by commas"),
+        (("simulate", "ticks", "--loads", "1.5"), 1, "must lie in"),
+        (("show", "ticks", "--version", "99"), 6, "no version 99"),
+        (("rollback", "ticks", "--to", "99", "--reason", "x"), 6, "no version 99"),
+        (("frobnicate",), 2, "No such command"),
+    ],
+)
+def test_bad_input_is_one_paragraph_and_an_exit_code(
+    place: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    result = headgate(place, *arguments)
+    assert (result.returncode, message in " ".join(result.stderr.split())) == (code, True), result
+    assert "Traceback" not in result.stderr
+
+
+def test_a_damaged_plan_is_refused(place: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(place, tmp_path / "copy")
+    for payload in (tmp_path / "copy" / "home" / "plans" / "ticks" / "payloads").glob("*.bin"):
+        payload.write_bytes(payload.read_bytes()[:-3])
+    shown = headgate(tmp_path / "copy", "show", "ticks")
+    assert shown.returncode == 4
+    assert "does not match the digest" in shown.stderr
+    assert headgate(tmp_path / "copy", "verify", "ticks").returncode == 4
+
+
+def test_an_unwritable_home_is_a_store_error(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = headgate(place, "plan", "ticks", HEADGATE_HOME=str(tmp_path / "file"))
+    assert result.returncode == 5
+    assert "Traceback" not in result.stderr
+
+
+def test_streams_commands(place: Path, tmp_path: Path) -> None:
+    assert json.loads(headgate(place, "streams", "list", "--json").stdout)[0]["stream"] == "ticks"
+    assert "regions" in headgate(place, "streams", "show", "ticks").stdout
+    good = headgate(place, "streams", "check")
+    assert good.returncode == 0
+    assert "ok (ticks, sifter)" in good.stdout
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(STREAM.replace("[0, 100]", "[100, 0]"), encoding="utf-8")
+    result = headgate(place, "streams", "check", str(bad))
+    assert result.returncode == 1
+    assert f"{bad}:5: attributes[0]" in result.stderr
+
+
+def test_every_command_has_help_with_an_example(place: Path) -> None:
+    for command in ("plan", "simulate", "show", "history", "diff", "rollback", "verify",
+                    "streams list", "streams check", "streams show"):  # fmt: skip
+        shown = headgate(place, *command.split(), "--help")
+        assert shown.returncode == 0
+        assert f"Example: headgate {command}" in shown.stdout

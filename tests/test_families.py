@@ -1,0 +1,115 @@
+"""One battery over every family: what the frame relies on holds for each of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planning import families
+from planning.samples import read_columns
+from planning.trial import batches
+
+pytestmark = pytest.mark.parametrize("name", families.NAMES)
+
+LIGHT_SECONDS = 0.5
+HEAVY = ("airflow", "pyspark", "ortools", "pandas", "scipy", "pydantic", "matplotlib", "pyarrow")
+
+
+@pytest.fixture
+def planned(name: str, planned_demos: dict[str, Any]) -> Any:
+    assert name in planned_demos, f"family {name} has no demo stream in dags/streams"
+    return planned_demos[name]
+
+
+def holdout(planned: Any) -> dict[str, np.ndarray]:
+    return read_columns(planned.run.holdout, planned.definition.attribute_names)
+
+
+def test_same_statistics_give_the_same_bytes(planned: Any) -> None:
+    statistics = planned.family.room("statistics").Statistics
+    solve = planned.family.room("planner").plan
+    document = planned.run.read("statistics")
+    first = solve(statistics.from_document(document), planned.definition)
+    second = solve(statistics.from_document(document), planned.definition)
+    assert first.to_bytes() == second.to_bytes()
+    assert json.dumps(first.to_document()) == json.dumps(second.to_document())
+
+
+def test_both_encodings_decode_to_equal_plans(planned: Any) -> None:
+    plan_type = planned.family.room("plan").Plan
+    from_json = plan_type.from_document(json.loads(json.dumps(planned.plan.to_document())))
+    from_binary = plan_type.from_bytes(planned.plan.to_bytes())
+    assert from_json.to_document() == from_binary.to_document() == planned.plan.to_document()
+
+
+def test_statistics_survive_json(planned: Any) -> None:
+    statistics = planned.family.room("statistics").Statistics
+    document = planned.run.read("statistics")
+    assert json.loads(json.dumps(statistics.from_document(document).to_document())) == document
+
+
+def test_predicted_quality_rises_with_the_load_passed(planned: Any) -> None:
+    quality = [planned.plan.predicted_quality(load) for load in np.linspace(0, 1, 41)]
+    assert np.all(np.diff(quality) >= -1e-9)
+    assert quality[-1] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_plan_beats_random_dropping_within_its_budget(planned: Any) -> None:
+    evaluate = planned.family.room("simulate").evaluate
+    samples = holdout(planned)
+    before = {name: values.copy() for name, values in samples.items()}
+    for outcome in evaluate(planned.plan, samples, planned.definition, (0.3, 0.5, 0.7)):
+        assert outcome.quality > outcome.random_quality
+        noise = 4 * np.sqrt(outcome.load * (1 - outcome.load) / outcome.offered)
+        assert outcome.passed_fraction <= outcome.load + noise + 0.02
+    for name, values in samples.items():
+        np.testing.assert_array_equal(values, before[name])
+
+
+def test_a_shedders_accounts_add_up_and_survive_a_swap(planned: Any) -> None:
+    shedder = planned.family.room("shedder").Shedder(planned.plan, 0.5)
+    kept = offered = 0
+    for number, batch in enumerate(batches(holdout(planned), 500)):
+        if number == 2:
+            shedder.swap(planned.plan)
+        if number == 3:
+            shedder.set_load(0.2)
+        mask = shedder.offer(batch)
+        offered += mask.size
+        kept += int(mask.sum())
+    counters = shedder.counters
+    assert int(counters.offered.sum()) == offered
+    assert int(counters.kept.sum()) == kept
+    assert int(counters.dropped.sum()) == offered - kept
+
+
+def test_runtime_modules_import_light_and_fast(name: str) -> None:
+    script = (
+        "import sys, time; start = time.process_time()\n"
+        f"import planning.{name}.plan, planning.{name}.shedder\n"
+        "import planning.artifacts, planning.runtime\n"
+        "import numpy; spent = time.process_time() - start\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], spent)"
+    )
+    best = min((_run(script) for _ in range(3)), key=lambda line: float(line.split()[-1]))
+    heavy, seconds = best.rsplit(maxsplit=1)
+    assert heavy == "[]"
+    assert float(seconds) < LIGHT_SECONDS
+
+
+def _run(script: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_every_module_of_the_contract_is_there(name: str) -> None:
+    rooms = Path(families.__file__).parent / name
+    wanted = "parameters statistics planner plan shedder simulate demo figures".split()
+    assert [room for room in wanted if not (rooms / f"{room}.py").is_file()] == []
