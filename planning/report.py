@@ -54,12 +54,19 @@ def _section(trial: Trial) -> dict[str, Any]:
         "data_docs": trial.data_docs,
         "outcomes": trial.outcomes,
         "counters": trial.counters,
-        "picture": picture(trial),
+        "picture": "data:image/svg+xml;base64," + base64.b64encode(picture(trial)).decode(),
     }
 
 
-def picture(trial: Trial) -> str:
-    """Return the plan and its quality over load as an inline SVG picture."""
+def write_pictures(folder: UPath, trials: Sequence[Trial]) -> None:
+    """Write each stream's picture as ``<stream>.svg``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for trial in trials:
+        (folder / f"{trial.definition.stream}.svg").write_bytes(picture(trial))
+
+
+def picture(trial: Trial) -> bytes:
+    """Return the plan and its quality over load as an SVG picture."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -73,7 +80,7 @@ def picture(trial: Trial) -> str:
         stream = io.BytesIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})
         plt.close(figure)
-    return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
+    return stream.getvalue()
 
 
 def draw_quality(trial: Trial, axes: Axes) -> None:

@@ -172,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", default="var/headgate")
     parser.add_argument("--streams", default="dags/streams", help="folder of definitions")
     parser.add_argument("--only", nargs="*", help="stream names; all demo streams without")
+    parser.add_argument("--pictures", help="also write each stream's picture to this folder")
     arguments = parser.parse_args(argv)
     home = Home.at(arguments.home)
     definitions, _ = load_folder(arguments.streams)
@@ -179,10 +180,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [d for d in definitions if d.stream in names]
     try:
         trials = [try_stream(home, definition) for definition in wanted]
-        from planning.report import write_report
+        from planning.report import write_pictures, write_report
 
         print_summary(trials)
         path = write_report(home.reports / "report.html", trials)
+        if arguments.pictures:
+            write_pictures(UPath(arguments.pictures), trials)
     except PlanningError as error:
         print(f"headgate: {error}", file=sys.stderr)
         return 1
