@@ -1,0 +1,39 @@
+"""Published plans: manifest, encodings, signatures, and the store that keeps them."""
+
+from planning.artifacts.acknowledgement import Acknowledgement
+from planning.artifacts.history import Change, Check, Difference, Pruned, Report
+from planning.artifacts.listing import Broken, Listing
+from planning.artifacts.manifest import (
+    GateVerdict,
+    Manifest,
+    Payload,
+    Payloads,
+    Prediction,
+    Validity,
+)
+from planning.artifacts.signing import UNVERIFIED, SigningKey, TrustedKeys, Unverified
+from planning.artifacts.store import LastGood, Published, Store
+
+__all__ = [
+    "UNVERIFIED",
+    "Acknowledgement",
+    "Broken",
+    "Change",
+    "Check",
+    "Difference",
+    "GateVerdict",
+    "LastGood",
+    "Listing",
+    "Manifest",
+    "Payload",
+    "Payloads",
+    "Prediction",
+    "Pruned",
+    "Published",
+    "Report",
+    "SigningKey",
+    "Store",
+    "TrustedKeys",
+    "Unverified",
+    "Validity",
+]

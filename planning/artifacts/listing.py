@@ -1,0 +1,38 @@
+"""Results of looking through a folder in which some files may be damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A file that cannot be used, and why."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing(Generic[T]):
+    """What is sound, as a sequence, and beside it what is not: nothing is skipped silently.
+
+    >>> list(Listing((3, 2), (Broken("1", "truncated"),)))
+    [3, 2]
+    """
+
+    sound: tuple[T, ...]
+    broken: tuple[Broken, ...] = ()
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.sound)
+
+    def __len__(self) -> int:
+        return len(self.sound)
+
+    def __getitem__(self, index: int) -> T:
+        return self.sound[index]

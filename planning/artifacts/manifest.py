@@ -1,0 +1,168 @@
+"""The manifest: what a published version is, where it came from, and who signed it.
+
+The file in the store *is* the canonical form: JSON without white space, keys sorted. The signature
+covers exactly these bytes with the value of ``signature`` empty, so a reader in any language
+verifies a manifest without serialising anything.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from planning.errors import ArtifactError, InvalidInput
+
+SCHEMA_VERSION = 1
+STREAM_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
+TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+
+Encoding = Literal["json", "binary"]
+Fallback = Literal["keep", "pass", "uniform"]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256, hexadecimal")]
+Time = Annotated[str, Meta(pattern=TIME_PATTERN, description="RFC 3339, UTC")]
+Version = Annotated[int, Meta(ge=1)]
+Load = float | tuple[float, ...]
+
+
+class Payload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One encoding of the plan, named by its content."""
+
+    digest: Digest
+    bytes: Annotated[int, Meta(ge=0)]
+
+
+class Payloads(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The two encodings of one plan."""
+
+    json: Payload
+    binary: Payload
+
+    def of(self, encoding: Encoding) -> Payload:
+        """Return the payload of one encoding."""
+        return self.json if encoding == "json" else self.binary
+
+
+class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The quality that the planner promises at one load; 1 means nothing lost."""
+
+    load: Load
+    quality: float
+
+
+class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the gate decided, why, and what it measured."""
+
+    decision: str = ""
+    reason: str = ""
+    outcomes: tuple[dict[str, Any], ...] = ()
+
+
+class Validity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Until when the plan may be used, and what a consumer does afterwards."""
+
+    not_after: Time | None = None
+    fallback: Fallback = "keep"
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One published version of a stream's plan."""
+
+    schema_version: Literal[1]
+    family: str
+    stream: Annotated[str, Meta(pattern=STREAM_PATTERN)]
+    version: Version
+    parent: Version | None
+    created_at: Time
+    payloads: Payloads
+    inputs: dict[str, str]
+    parameters: dict[str, Any]
+    predicted: tuple[Prediction, ...]
+    gate: GateVerdict
+    solver_status: str
+    planning_version: str
+    code_digest: str
+    rollback_of: Version | None
+    reason: str
+    run: str
+    validity: Validity
+    key_id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    signature: str
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return the canonical bytes, as they lie in the store."""
+    return msgspec.json.encode(manifest, order="sorted")
+
+
+def signed_bytes(manifest: Manifest) -> bytes:
+    """Return what the signature covers: the canonical bytes with an empty signature."""
+    return encode(msgspec.structs.replace(manifest, signature=""))
+
+
+def decode(data: bytes, source: str) -> Manifest:
+    """Return the manifest in ``data``, or raise :class:`ArtifactError` naming ``source``.
+
+    >>> decode(b'{"schema_version": 7}', "ticks/versions/00000003.json")
+    Traceback (most recent call last):
+    ...
+    planning.errors.ArtifactError: ticks/versions/00000003.json is a manifest of schema version 7; \
+this reader knows version 1; update Headgate on this machine
+    """
+    try:
+        version = msgspec.json.decode(data, type=_SchemaVersion).schema_version
+        if version != SCHEMA_VERSION:
+            raise ArtifactError(
+                f"{source} is a manifest of schema version {version}; this reader knows version "
+                f"{SCHEMA_VERSION}; update Headgate on this machine"
+            )
+        manifest = msgspec.json.decode(data, type=Manifest)
+        canonical = encode(manifest)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ArtifactError(
+            f"{source} is not a manifest ({error}); it is damaged or was not written by Headgate; "
+            "publish again, or roll back to a version that `headgate verify` accepts"
+        ) from None
+    if canonical != data:
+        raise ArtifactError(
+            f"{source} is not in canonical form (sorted keys, no white space), so its signature "
+            "cannot hold; it was edited or damaged; publish again"
+        )
+    return manifest
+
+
+class _SchemaVersion(Struct):
+    schema_version: int
+
+
+def to_time(moment: datetime) -> str:
+    """Return a moment in the manifest's spelling.
+
+    >>> to_time(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    '2026-01-02T03:04:05Z'
+    """
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def from_time(field: str, text: str) -> datetime:
+    """Return the moment that ``text`` names; it must be RFC 3339 and in UTC.
+
+    >>> from_time("created_at", "2026-01-02T03:04:05+00:00").minute
+    4
+    >>> from_time("created_at", "yesterday")
+    Traceback (most recent call last):
+    ...
+    planning.errors.InvalidInput: created_at must be a time in UTC such as 2026-01-02T03:04:05Z, \
+got 'yesterday'
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.utcoffset() == timedelta(0):
+            return moment
+    except (ValueError, TypeError):
+        pass
+    raise InvalidInput(
+        f"{field} must be a time in UTC such as 2026-01-02T03:04:05Z, got {text!r}"
+    )

@@ -1,0 +1,374 @@
+"""The cycle identifier: which attributes name the entity of a tuple, and how long a cycle is.
+
+Two detectors. ``exact`` is the paper's (IV-A): a period that holds without exception. ``votes``
+counts, for every value of an attribute, which value follows it; the values of a cycle elect their
+successors by majority, so lost, doubled and corrupted tuples are outvoted, and a bound on the
+probability of the same vote in shuffled data keeps accidents out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numba
+import numpy as np
+
+from planning.arrays import FloatArray, IntArray
+from planning.attributes import model
+from planning.attributes.encoding import Encoded, encode, length_of, row_keys
+from planning.errors import InvalidInput
+
+MAX_CYCLE = 65_536
+MIN_CYCLES = 3  # a value must be seen this often before its successor counts
+MIN_SHARE = 0.6  # of all transitions inside the cycle
+MIN_COVERAGE = 0.75  # of all tuples belong to the cycle
+MAX_IMBALANCE = 2.0  # every value of a cycle occurs about equally often
+FALSE_ALARM = 1e-4  # per attribute, bounded by Chernoff over all successor maps
+PAIR_ROWS = 100_000  # pairs of attributes are tried on the first rows only
+PAIR_ATTRIBUTES = 8
+
+Detector = Literal["votes", "exact"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Votes:
+    """Successor votes of one attribute: row v of every array is its v-th distinct value.
+
+    ``successor`` is the value that more than half of v's transitions lead to, or -1.
+    """
+
+    name: str
+    transitions: IntArray  # tuples with value v that have a next tuple
+    successor: IntArray
+    votes: IntArray  # transitions of v that lead to its successor
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """A replicated attribute: its values follow a cycle of fixed length."""
+
+    name: str
+    length: int
+    share: float
+    identifies: bool  # no value occurs twice in a cycle
+
+
+@dataclass(frozen=True, slots=True)
+class CycleIdentifier:
+    """The CID of a stream, its cycle length, and what supports them."""
+
+    cid: tuple[str, ...] = ()
+    length: int = 1
+    replicated: tuple[Replicated, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = field(default=())  # one-to-one attributes
+
+    @property
+    def share(self) -> float:
+        """Share of transitions that follow the cycle, the weakest attribute of the CID."""
+        chosen = [r.share for r in self.replicated if r.name in self.cid]
+        return min(chosen, default=0.0)
+
+
+@numba.njit(cache=True)
+def factorize(values: Any, limit: int) -> Any:
+    """Return (codes in order of first appearance, distinct); gives up beyond ``limit``."""
+    n = len(values)
+    size = 64
+    while size < 2 * (limit + 1):
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    seen = np.empty(limit + 1, np.int64)
+    codes = np.empty(n, np.int64)
+    count = 0
+    shift = np.uint64(33)
+    for i in range(n):
+        key = values[i]
+        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64((place ^ (place >> shift)) & np.uint64(size - 1))
+        while table[at] >= 0 and seen[table[at]] != key:
+            at = (at + 1) & (size - 1)
+        if table[at] < 0:
+            if count == limit:
+                return codes, -1
+            seen[count] = key
+            table[at] = count
+            count += 1
+        codes[i] = table[at]
+    return codes, count
+
+
+@numba.njit(cache=True)
+def _elect(codes: IntArray, distinct: int) -> Any:
+    """Boyer–Moore majority per value in one pass, then count its votes."""
+    leader = np.full(distinct, -1, np.int64)
+    lead = np.zeros(distinct, np.int64)
+    transitions = np.zeros(distinct, np.int64)
+    for i in range(len(codes) - 1):
+        v, w = codes[i], codes[i + 1]
+        transitions[v] += 1
+        if lead[v] == 0:
+            leader[v] = w
+            lead[v] = 1
+        elif leader[v] == w:
+            lead[v] += 1
+        else:
+            lead[v] -= 1
+    votes = np.zeros(distinct, np.int64)
+    for i in range(len(codes) - 1):
+        if leader[codes[i]] == codes[i + 1]:
+            votes[codes[i]] += 1
+    for v in range(distinct):
+        if 2 * votes[v] <= transitions[v]:
+            leader[v] = -1
+            votes[v] = 0
+    return transitions, leader, votes
+
+
+@numba.njit(cache=True)
+def _exact_period(codes: IntArray) -> int:
+    """Return the smallest period of the whole sequence (Knuth–Morris–Pratt failure function)."""
+    n = len(codes)
+    fail = np.zeros(n, np.int64)
+    k = 0
+    for i in range(1, n):
+        while k > 0 and codes[i] != codes[k]:
+            k = fail[k - 1]
+        if codes[i] == codes[k]:
+            k += 1
+        fail[i] = k
+    return n - fail[n - 1] if n else 0
+
+
+def limit_of(rows: int) -> int:
+    """Return how many distinct values an attribute may have and still be in a cycle.
+
+    Twice what the rows could hold regularly, because corrupted tuples add rare values.
+    """
+    return max(2, min(2 * MAX_CYCLE, rows // MIN_CYCLES * 2 // 3 + 2))
+
+
+def cast_votes(name: str, codes: IntArray, distinct: int) -> Votes:
+    """Return the successor votes of one attribute, given as codes 0 … distinct − 1."""
+    transitions, successor, votes = _elect(codes, distinct)
+    return Votes(name, transitions, successor, votes)
+
+
+def _unlikely(total: int, agreeing: int, chance: float, values: int, alarm: float) -> bool:
+    """Whether shuffled data would agree so well with any successor map at most ``alarm`` often.
+
+    Chernoff: P(Bin(total, chance) >= agreeing) <= exp(-total KL(share, chance)), for each of at
+    most values! maps.
+    """
+    share = agreeing / total
+    if not 0 < chance < share:
+        return False
+    divergence = share * math.log(share / chance)
+    if share < 1:
+        divergence += (1 - share) * math.log((1 - share) / (1 - chance))
+    return math.lgamma(values + 1) - total * divergence < math.log(alarm)
+
+
+def elected_cycle(votes: Votes, alarm: float = FALSE_ALARM) -> Replicated | None:
+    """Return the cycle that the votes of one attribute support, or None.
+
+    The walk along elected successors from the most frequent value must come back, cover most
+    tuples, hold values of about equal frequency, and be beyond the reach of shuffled data.
+    """
+    total = int(votes.transitions.sum())
+    if total < 2:
+        return None
+    start = int(np.argmax(votes.transitions))
+    walk = [start]
+    seen = {start}
+    while (following := int(votes.successor[walk[-1]])) != start:
+        if following < 0 or following in seen:
+            return None
+        walk.append(following)
+        seen.add(following)
+    if len(walk) < 2:
+        return None  # a constant, or a value that mostly stays: not replicated
+    inside = np.array(walk)
+    counts = votes.transitions[inside]
+    covered, agreeing = int(counts.sum()), int(votes.votes[inside].sum())
+    if counts.min() < MIN_CYCLES - 1 or counts.max() > MAX_IMBALANCE * counts.min() + 1:
+        return None
+    if covered < MIN_COVERAGE * total or agreeing < MIN_SHARE * covered:
+        return None
+    frequency = counts / total
+    chance = float((frequency * np.roll(frequency, -1)).sum()) / (covered / total)
+    if not _unlikely(covered, agreeing, chance, len(walk), alarm):
+        return None
+    return Replicated(votes.name, len(walk), agreeing / covered, True)
+
+
+def _codes(column: Encoded, limit: int) -> tuple[IntArray, int]:
+    keys = np.ascontiguousarray(column.values + 0.0).view(np.int64)
+    codes, distinct = factorize(keys, limit)
+    return codes, int(distinct)
+
+
+def _exact(columns: Mapping[str, Encoded], rows: int) -> CycleIdentifier:
+    """Detect as the paper has it: exact periods, groups by length, product of lengths."""
+    found: list[Replicated] = []
+    for name, column in columns.items():
+        codes, distinct = _codes(column, rows)
+        period = int(_exact_period(codes))
+        if distinct > 1 and 1 < period <= rows // 2:
+            found.append(Replicated(name, period, 1.0, distinct == period))
+    groups: dict[int, list[str]] = {}
+    for one in found:
+        groups.setdefault(one.length, []).append(one.name)
+    return CycleIdentifier(
+        tuple(names[0] for names in groups.values()),
+        model.product_of_lengths(list(groups)),
+        tuple(found),
+        tuple(tuple(names) for names in groups.values()),
+    )
+
+
+def assemble(found: Sequence[Replicated]) -> CycleIdentifier:
+    """Choose the CID among replicated attributes: the fewest that reach the common length.
+
+    Attributes that identify the position and share a length are one-to-one; lengths combine by
+    least common multiple, so an attribute whose length divides the others' adds nothing.
+    """
+    groups: dict[int, list[str]] = {}
+    for one in found:
+        if one.identifies:
+            groups.setdefault(one.length, []).append(one.name)
+    chosen: list[str] = []
+    length = 1
+    for size in sorted(groups, reverse=True):
+        combined = model.combined_length([length, size])
+        if combined > length and combined <= MAX_CYCLE:
+            chosen.append(groups[size][0])
+            length = combined
+    order = [one.name for one in found]
+    return CycleIdentifier(
+        tuple(sorted(chosen, key=order.index)),
+        length,
+        tuple(found),
+        tuple(tuple(names) for names in groups.values()),
+    )
+
+
+def _paired(
+    columns: Mapping[str, Encoded], candidates: Sequence[str], known: CycleIdentifier
+) -> CycleIdentifier:
+    """Try pairs of attributes that form no cycle alone (nested loops: row, column)."""
+    cyclic = {one.name for one in known.replicated}
+    best = known
+    for first, second in combinations(candidates[:PAIR_ATTRIBUTES], 2):
+        if first in cyclic and second in cyclic:
+            continue
+        parts = [columns[name] for name in (first, second)]
+        cut = [Encoded(part.values[:PAIR_ROWS], part.numeric) for part in parts]
+        keys = row_keys(cut, len(cut[0].values))
+        codes, distinct = factorize(keys, limit_of(len(keys)))
+        if distinct < 2:
+            continue
+        cycle = elected_cycle(
+            cast_votes(first, codes, int(distinct)), FALSE_ALARM / PAIR_ATTRIBUTES**2
+        )
+        if cycle is not None and cycle.length > best.length and cycle.length % known.length == 0:
+            pair = tuple(
+                Replicated(name, cycle.length, cycle.share, False) for name in (first, second)
+            )
+            others = tuple(one for one in known.replicated if one.name not in (first, second))
+            best = CycleIdentifier((first, second), cycle.length, pair + others, known.groups)
+    return best
+
+
+def _dependents(
+    columns: Mapping[str, Encoded], coded: Mapping[str, int], found: CycleIdentifier
+) -> CycleIdentifier:
+    """Add attributes that are a function of the position but repeat values inside a cycle."""
+    if not found.cid:
+        return found
+    rows = min(PAIR_ROWS, len(next(iter(columns.values())).values))
+    position = row_keys(
+        [Encoded(columns[c].values[:rows], columns[c].numeric) for c in found.cid], rows
+    )
+    entity, entities = factorize(position, rows)
+    known = {one.name for one in found.replicated}
+    extra = []
+    for name, distinct in coded.items():
+        if name in known or not 2 <= distinct <= found.length:
+            continue
+        codes, _ = _codes(Encoded(columns[name].values[:rows], True), rows)
+        if len(np.unique(codes)) < 2:
+            continue
+        share = _majority_share(entity, int(entities), codes)
+        plain = float(np.bincount(codes).max()) / rows
+        if share >= 0.9 and share > plain + 0.05:
+            extra.append(Replicated(name, found.length, share, False))
+    return CycleIdentifier(found.cid, found.length, found.replicated + tuple(extra), found.groups)
+
+
+def _majority_share(entity: IntArray, entities: int, codes: IntArray) -> float:
+    width = int(codes.max()) + 1
+    counts = np.bincount(entity * width + codes, minlength=entities * width)
+    return float(counts.reshape(entities, width).max(axis=1).sum()) / len(codes)
+
+
+def detect(
+    samples: Mapping[str, Any], names: Sequence[str] = (), detector: Detector = "votes"
+) -> CycleIdentifier:
+    """Return the cycle identifier of samples in stream order (paper IV-A).
+
+    Example 1 of the paper, with its 15 tuples:
+
+    >>> rows = range(15)
+    >>> table = {"A1": [f"a{i % 3 + 1}" for i in rows], "A2": ["abc"[i % 3] * 4 for i in rows],
+    ...          "A3": ["abcd"[i % 4] for i in rows], "A4": [29.9 + (i * i) % 7 for i in rows]}
+    >>> found = detect(table)
+    >>> found.cid, found.length, found.groups
+    (('A1', 'A3'), 12, (('A1', 'A2'), ('A3',)))
+    """
+    if detector not in ("votes", "exact"):
+        raise InvalidInput(f"detector must be votes or exact, got {detector!r}")
+    columns = {name: encode(samples[name]) for name in (names or samples)}
+    rows = length_of(columns)
+    if rows < 2:
+        return CycleIdentifier()
+    if detector == "exact":
+        return _exact(columns, rows)
+    coded: dict[str, int] = {}
+    found: list[Replicated] = []
+    for name, column in columns.items():
+        codes, distinct = _codes(column, limit_of(rows))
+        if distinct < 2:
+            continue
+        coded[name] = distinct
+        cycle = elected_cycle(cast_votes(name, codes, distinct))
+        if cycle is not None:
+            found.append(cycle)
+    return complete(columns, coded, found)
+
+
+def complete(
+    columns: Mapping[str, Encoded], distinct: Mapping[str, int], found: Sequence[Replicated]
+) -> CycleIdentifier:
+    """Finish detection from the cycles of single attributes: CID, pairs, dependents.
+
+    ``columns`` may be the first ``PAIR_ROWS`` rows only; ``distinct`` counts the values of every
+    attribute that is neither constant nor of too many values.
+    """
+    known = assemble(found)
+    candidates = sorted(distinct, key=lambda name: (distinct[name], name))
+    return _dependents(columns, distinct, _paired(columns, candidates, known))
+
+
+def order_score(positions: FloatArray, length: int) -> float:
+    """Return the share of tuples whose position follows the one before it in the cycle.
+
+    >>> order_score(np.array([0.0, 1, 2, 0, 1]), 3)
+    1.0
+    """
+    if len(positions) < 2:
+        return 1.0
+    return float(np.mean((np.diff(positions) - 1) % length == 0))

@@ -1,0 +1,221 @@
+"""The per-tuple decision: what is due, what fits, and the ledger that keeps the capacity.
+
+The ledger holds the bytes of the last W tuples. A tuple is sent only if the window that ends with
+it stays within the capacity in force, so no window of W tuples ever exceeds it. Every tuple is
+charged at least what is never shed, so those bytes are always free for the next tuple. A second,
+paced credit (C/W per tuple) keeps one entity from spending what the others will need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from planning.attributes.profile import deviation
+
+# Scores below are compared within one tuple only.
+UNSENT = 1e12  # nothing of this attribute has reached the receiver yet
+OVERDUE = 1e6  # times age: the refresh that was promised
+MIN_BAND = 0.01  # so that control can widen a band of 0
+MAX_GAIN = 6.0
+MIN_GAIN = -4.0
+GAIN_STEP = 0.15
+WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
+CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
+POSITION, CHARGED = 0, 1  # places in ``ints``
+
+
+@numba.njit(cache=True)
+def find_slots(keys: Any, table: Any, known: Any, count: int, limit: int, out: Any) -> int:
+    """Map row keys to entity slots, adding new ones; -1 when the table is full."""
+    size = len(table)
+    for i in range(len(keys)):
+        key = keys[i]
+        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64((place ^ (place >> np.uint64(33))) & np.uint64(size - 1))
+        while table[at] >= 0 and known[table[at]] != key:
+            at = (at + 1) & (size - 1)
+        if table[at] < 0:
+            if count == limit:
+                out[i] = -1
+                continue
+            known[count] = key
+            table[at] = count
+            count += 1
+        out[i] = table[at]
+    return count
+
+
+@numba.njit(cache=True)
+def decide(
+    slots: Any,
+    streams: Any,
+    values: Any,
+    length: Any,
+    text: Any,
+    there: Any,
+    numeric: Any,
+    sizes: Any,
+    present: Any,
+    kept: Any,
+    scale: Any,
+    weight: Any,
+    information: Any,
+    refresh: int,
+    period: Any,
+    band: Any,
+    header: Any,
+    capacity: int,
+    tuple_rate: float,
+    reserve: int,
+    depth: float,
+    last: Any,
+    age: Any,
+    thinning: Any,
+    ring: Any,
+    ints: Any,
+    floats: Any,
+    keep: Any,
+    sent_bytes: Any,
+) -> None:
+    """Decide on the tuples of a batch, in order; write ``keep`` and ``sent_bytes``.
+
+    ``values`` has one row per attribute, or is empty if no band is in force. ``length`` has one
+    row per text attribute with the bytes of each value; ``text`` is the row of an attribute, -1 for
+    the plan's fixed size. ``there`` tells which attributes the batch has at all. ``age`` is -1 until
+    a value was sent.
+    """
+    rows, attributes = keep.shape
+    width = len(ring)
+    limited = capacity >= 0
+    pace = max(capacity / width, 1e-9)
+    widening = np.exp(floats[GAIN])
+    score = np.empty(attributes)
+    cost = np.empty(attributes, np.int64)
+    due = np.empty(attributes, np.int64)
+    for i in range(rows):
+        s, e = streams[i], slots[i]
+        if s < 0:
+            continue
+        need = header[s]
+        wanted = 0
+        count = 0
+        for j in range(attributes):
+            if not (present[s, j] and there[j]):
+                continue
+            cost[j] = sizes[s, j] if text[j] < 0 else length[text[j], i]
+            if kept[s, j]:
+                need += cost[j]
+                continue
+            worth = -1.0
+            if not limited or e < 0:
+                worth = 0.0
+            elif age[e, j] < 0:
+                worth = UNSENT
+            else:
+                reports = age[e, j] + 1
+                if period[s, j] > 0 and reports >= period[s, j]:
+                    worth = reports * information[s, j]
+                    if refresh > 0 and reports >= refresh:
+                        worth += OVERDUE * reports
+                elif band[s, j] >= 0.0:
+                    moved = deviation(values[j, i], last[e, j], numeric[j], scale[s, j])
+                    if moved > max(band[s, j], MIN_BAND) * widening:
+                        worth = weight[j] * moved * moved / max(cost[j], 1)
+            if worth >= 0.0:
+                score[j] = worth
+                due[count] = j
+                count += 1
+                wanted += cost[j]
+        place = ints[POSITION]
+        room = capacity - (ints[CHARGED] - ring[place])
+        dropped = False
+        if limited:
+            floats[CREDIT] = min(floats[CREDIT] + pace, depth)
+            if tuple_rate < 1.0:
+                dropped = _thinned(e, tuple_rate, thinning, floats)
+            if not dropped and (need > room or capacity == 0):
+                dropped = True
+                if e >= 0:
+                    thinning[e] = min(1.0, thinning[e] + 1.0)
+        spent = 0
+        if not dropped:
+            spent = need
+            if limited:
+                budget = min(float(room), max(floats[CREDIT], float(need))) - need
+                floats[GAIN] += GAIN_STEP * max(-1.0, min(1.0, (need + wanted - pace) / pace))
+                floats[GAIN] = min(MAX_GAIN, max(MIN_GAIN, floats[GAIN]))
+                widening = np.exp(floats[GAIN])
+            else:
+                budget = float(wanted)
+            for j in range(attributes):
+                keep[i, j] = kept[s, j] and present[s, j] and there[j]
+            if wanted <= budget:
+                spent += wanted
+                for d in range(count):
+                    keep[i, due[d]] = True
+            else:
+                spent += _choose(i, due, count, score, cost, budget, keep)
+        if e >= 0:
+            _remember(i, e, keep, age, last, values, period[s])
+        sent_bytes[i] = spent
+        floats[CREDIT] -= spent
+        charge = max(spent, reserve)
+        ints[CHARGED] += charge - ring[place]
+        ring[place] = charge
+        ints[POSITION] = (place + 1) % width
+
+
+@numba.njit(cache=True)
+def _thinned(e: int, tuple_rate: float, thinning: Any, floats: Any) -> bool:
+    """Whether a whole tuple is dropped; every entity keeps the same fraction, evenly spaced."""
+    if e < 0:
+        floats[THINNING] += tuple_rate
+        if floats[THINNING] < WHOLE:
+            return True
+        floats[THINNING] -= 1.0
+        return False
+    thinning[e] += tuple_rate
+    if thinning[e] < WHOLE:
+        return True
+    thinning[e] -= 1.0
+    return False
+
+
+@numba.njit(cache=True)
+def _choose(
+    i: int, due: Any, count: int, score: Any, cost: Any, budget: float, keep: Any
+) -> int:
+    """Send the highest scores that fit, ties by attribute; return the bytes taken."""
+    spent = 0
+    for done in range(count):
+        best = done
+        for d in range(done + 1, count):
+            better = score[due[d]] > score[due[best]]
+            if better or (score[due[d]] == score[due[best]] and due[d] < due[best]):
+                best = d
+        due[done], due[best] = due[best], due[done]
+        j = due[done]
+        if spent + cost[j] <= budget:
+            keep[i, j] = True
+            spent += cost[j]
+    return spent
+
+
+@numba.njit(cache=True)
+def _remember(i: int, e: int, keep: Any, age: Any, last: Any, values: Any, period: Any) -> None:
+    """Update what the receiver has of an entity.
+
+    The first time, attributes start at different ages so that entities do not refresh in step.
+    """
+    follows = values.shape[1] > 0
+    for j in range(keep.shape[1]):
+        if keep[i, j]:
+            first = age[e, j] < 0
+            age[e, j] = (e + j) % period[j] if first and period[j] > 1 else 0
+            if follows:
+                last[e, j] = values[j, i]
+        elif age[e, j] >= 0:
+            age[e, j] += 1

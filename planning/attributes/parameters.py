@@ -1,0 +1,131 @@
+"""The attribute shedder's part of a stream definition."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Positive = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Parameters(BaseModel):
+    """How attribute shedding is planned for a stream."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Literal["on_change", "periods", "selection", "paper"] = Field(
+        default="on_change",
+        description="What is planned per attribute: a dead band beyond which a change is sent, a "
+        "sending period, sent or shed by information score, or the paper's ranking by standard "
+        "deviation.",
+    )
+    capacity_ratio: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="C/R: the usual capacity of the channel as a fraction of the full rate. "
+        "Summaries use it; the plan answers for every other ratio as well.",
+    )
+    cid: tuple[str, ...] = Field(
+        default=(),
+        description="Attributes that name the entity of a tuple. Empty: detected from the samples.",
+    )
+    detector: Literal["votes", "exact"] = Field(
+        default="votes",
+        description="How the CID is detected: robust successor votes, or the paper's exact period.",
+    )
+    must_keep: tuple[str, ...] = Field(
+        default=(),
+        description="Attributes that queries need in every tuple; never shed. The CID always is.",
+    )
+    order_by: tuple[str, ...] = Field(
+        default=(),
+        description="Attributes that put samples in stream order, such as a sequence number. "
+        "Empty: the order in which they arrived.",
+    )
+    sizes: dict[str, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
+        default_factory=dict,
+        description="Bytes per value of an attribute on the wire. Size 0 costs nothing and is "
+        "never shed. Absent: number_bytes, 1 or 2 for a category, the measured length for text.",
+    )
+    number_bytes: int = Field(default=8, ge=1, le=64, description="Bytes of a number by default.")
+    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict,
+        description="How much an attribute's error counts; 1 if absent, 0: nobody looks at it.",
+    )
+    refresh_reports: int = Field(
+        default=24,
+        ge=0,
+        le=100_000,
+        description="A shed attribute is sent again after this many reports of its entity, so that "
+        "consumers are never blind for ever; 0: never. The paper's method never refreshes.",
+    )
+    periods: tuple[Positive, ...] = Field(
+        default=(1, 2, 3, 4, 6, 8, 12, 24),
+        description="Sending periods to choose from, in reports of an entity.",
+    )
+    window_tuples: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000_000,
+        description="The capacity holds in every window of this many consecutive tuples. Absent: "
+        "one cycle, as in the paper, or 64 tuples if there is no cycle.",
+    )
+    ema_span: float = Field(
+        default=10.0,
+        ge=1,
+        allow_inf_nan=False,
+        description="Span of the exponential moving average that the paper's ranking smooths with.",
+    )
+    stream_attribute: str | None = Field(
+        default=None,
+        description="The attribute that names the stream, when several share one channel.",
+    )
+    inter_stream: Literal["pooled", "proportional"] = Field(
+        default="pooled",
+        description="Several streams: one frontier over all of them, or, as in the paper, the same "
+        "drop rate (R - C)/R for each.",
+    )
+    frontier_points: int = Field(
+        default=256, ge=2, le=4096, description="How many points of the frontier are published."
+    )
+    reevaluate_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Original interval of adaptive re-evaluation: doubled while the set to shed "
+        "stays the same, reset when it changes. Absent: every scheduled run plans.",
+    )
+    reevaluate_max_s: float = Field(
+        default=86_400.0, gt=0, description="The interval of re-evaluation never grows beyond this."
+    )
+
+    @field_validator("periods")
+    @classmethod
+    def _sorted_from_one(cls, periods: tuple[int, ...]) -> tuple[int, ...]:
+        if 1 not in periods:
+            raise ValueError(f"periods that include 1 (sent always), got {list(periods)}")
+        return tuple(sorted(set(periods)))
+
+    def check_definition(self, definition: Any) -> None:
+        """Refuse names that are no attributes, and a stream that is nothing but kept attributes."""
+        known = set(definition.attribute_names)
+        named = {
+            "cid": self.cid, "must_keep": self.must_keep, "order_by": self.order_by,
+            "sizes": tuple(self.sizes), "weights": tuple(self.weights),
+            "stream_attribute": (self.stream_attribute,) if self.stream_attribute else (),
+        }  # fmt: skip
+        for field, names in named.items():
+            unknown = sorted(set(names) - known)
+            if unknown:
+                raise ValueError(
+                    f"parameters.{field} over attributes {', '.join(sorted(known))}, "
+                    f"got {', '.join(unknown)}"
+                )
+        kept = {*self.cid, *self.must_keep, *named["stream_attribute"]}
+        free = {name for name in known - kept if self.sizes.get(name, 1) > 0}
+        if not free:
+            raise ValueError(
+                "at least one attribute that may be shed (not in cid or must_keep, size above 0), "
+                "got none"
+            )

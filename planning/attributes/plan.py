@@ -1,0 +1,345 @@
+"""The attribute plan: one frontier of loss against bytes that serves every capacity.
+
+Row p of the frontier gives every sheddable attribute one option: a sending period and, for send on
+change, a dead band; at low capacities also a thinning n, where only every n-th tuple of an entity
+is sent. ``plan.at(C/R)`` is a binary search. Below the first row tuples are thinned further. At
+C/R = 1 everything passes as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
+from planning.errors import ArtifactError, InvalidInput, check_between
+
+FORMAT = 1
+NEVER = 0  # a period: not sent because of its age
+PERIODIC = -1.0  # a band: not sent because of a change
+KINDS = ("number", "category", "text")
+RATIO_SLACK = 1e-9
+
+
+class StreamDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """One stream of the channel: lists have one entry per attribute of the plan."""
+
+    name: str
+    cid: list[str]
+    cycle_length: int
+    share: float
+    header_bytes: int
+    sizes: list[int]
+    present: list[bool]
+    kept: list[bool]
+    scale: list[float]
+    score: list[float]
+
+
+class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """An attribute plan as published.
+
+    ``choice`` holds, per point of the frontier, one option index per sheddable attribute (stream by
+    stream, in the order of the attributes); option 0 is sent with every tuple. ``thinning`` n means
+    that every n-th tuple of an entity is sent.
+    """
+
+    format: int
+    method: str
+    attributes: list[str]
+    kinds: list[str]
+    weight: list[float]
+    stream_attribute: str
+    streams: list[StreamDocument]
+    window: int
+    tuple_bytes: float
+    refresh: int
+    capacity_ratio: float
+    option_period: list[int]
+    option_band: list[float]
+    ratio: list[float]
+    loss: list[float]
+    choice: list[list[int]]
+    thinning: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """One stream of the channel; arrays have one entry per attribute of the plan."""
+
+    name: str
+    cid: tuple[str, ...]
+    cycle_length: int
+    share: float  # of the channel's tuples
+    header_bytes: int  # presence bits of a tuple from which something may be missing
+    sizes: IntArray  # s_j, bytes charged per value (text: its expected length)
+    present: BoolArray  # the stream has the attribute
+    kept: BoolArray  # the CID, must-keep and free attributes: never shed
+    scale: FloatArray
+    score: FloatArray  # information score
+
+    @property
+    def items(self) -> IntArray:
+        """Indices of the attributes that may be shed."""
+        return np.flatnonzero(self.present & ~self.kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of a tuple that carries only what is never shed."""
+        return int(self.sizes[self.present & self.kept].sum())
+
+    @property
+    def full_bytes(self) -> int:
+        """Bytes of a tuple before shedding."""
+        return int(self.sizes[self.present].sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What a shedder needs right now: rows are streams, columns attributes.
+
+    ``capacity_bytes`` of -1 means that everything passes.
+    """
+
+    load: float
+    capacity_bytes: int
+    tuple_rate: float  # below 1: whole tuples are dropped, evenly
+    period: IntArray  # sent when so many reports old; 0: never for its age
+    band: FloatArray  # sent when it moved further; -1: never for a change
+    header_bytes: IntArray
+
+    def shed(self) -> BoolArray:
+        """Return which attributes are not sent with every tuple."""
+        return np.asarray((self.period != 1) | (self.band >= 0) | (self.tuple_rate < 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Attribute shedding for every capacity of one channel."""
+
+    method: str
+    attributes: tuple[str, ...]
+    kinds: tuple[str, ...]
+    weight: FloatArray
+    stream_attribute: str
+    streams: tuple[Stream, ...]
+    window: int  # W, tuples in which the capacity must hold
+    tuple_bytes: float  # R per tuple
+    refresh: int
+    capacity_ratio: float
+    option_period: IntArray
+    option_band: FloatArray
+    ratio: FloatArray  # the smallest C/R at which a point of the frontier may be used
+    loss: FloatArray
+    choice: NDArray[np.uint8]
+    thinning: IntArray
+
+    @cached_property
+    def numeric(self) -> BoolArray:
+        """Which attributes are compared as numbers."""
+        return np.array([kind == "number" for kind in self.kinds], dtype=np.bool_)
+
+    @cached_property
+    def informative(self) -> BoolArray:
+        """Whose error counts (streams, attributes): what costs bytes and does not name anything."""
+        named = np.array(
+            [[n in s.cid or n == self.stream_attribute for n in self.attributes] for s in
+             self.streams]
+        )  # fmt: skip
+        return np.asarray(np.stack([s.present & (s.sizes > 0) for s in self.streams]) & ~named)
+
+    def capacity_bytes(self, load: float) -> int:
+        """Return C in bytes per window for a capacity ratio; -1 if everything passes."""
+        if load >= 1.0:
+            return -1
+        return math.floor(load * self.window * self.tuple_bytes + RATIO_SLACK)
+
+    def ratio_of(self, capacity_bytes: float) -> float:
+        """Return C/R for a capacity in bytes per window."""
+        if not capacity_bytes >= 0:
+            raise InvalidInput(
+                f"capacity_bytes must lie in [0, inf), got {capacity_bytes:g}; 0 sends nothing"
+            )
+        return min(1.0, capacity_bytes / (self.window * self.tuple_bytes))
+
+    def at(self, load: float) -> Setting:
+        """Return the setting at capacity ratio ``load`` = C/R."""
+        ratio = check_between("load", load, 0.0, 1.0, remedy="pass C/R, a fraction of the rate")
+        point = self.point(ratio)
+        period = np.ones((len(self.streams), len(self.attributes)), dtype=np.int64)
+        band = np.full(period.shape, PERIODIC)
+        header = np.zeros(len(self.streams), dtype=np.int64)
+        if ratio < 1.0:
+            row = max(point, 0)
+            options = self.choice[row]
+            start = 0
+            for s, stream in enumerate(self.streams):
+                items = stream.items
+                mine = options[start : start + len(items)]
+                period[s, items] = self.option_period[mine] * self.thinning[row]
+                band[s, items] = self.option_band[mine]
+                header[s] = stream.header_bytes if options.any() else 0
+                start += len(items)
+        tuple_rate = 1.0 / self.thinning[max(point, 0)] if ratio < 1.0 else 1.0
+        if point < 0:
+            tuple_rate *= ratio / self.ratio[0]
+        return Setting(ratio, self.capacity_bytes(ratio), tuple_rate, period, band, header)
+
+    def point(self, ratio: float) -> int:
+        """Return the frontier's point for a ratio, -1 below the first."""
+        return int(np.searchsorted(self.ratio, ratio + RATIO_SLACK, side="right")) - 1
+
+    def predicted_quality(self, load: float) -> float:
+        """Return 1 minus the predicted loss at capacity ratio ``load``."""
+        ratio = check_between("load", load, 0.0, 1.0)
+        if ratio >= 1.0:
+            return 1.0
+        point = self.point(ratio)
+        if point < 0:
+            return max(0.0, 1.0 - float(self.loss[0])) * min(1.0, ratio / float(self.ratio[0]))
+        return max(0.0, 1.0 - float(self.loss[point]))
+
+    def shed_set(self, load: float) -> tuple[str, ...]:
+        """Return the attributes that are not sent with every tuple, for re-evaluation."""
+        shed = self.at(load).shed()
+        names = []
+        for s, stream in enumerate(self.streams):
+            prefix = f"{stream.name}." if self.stream_attribute else ""
+            names += [prefix + self.attributes[j] for j in stream.items if shed[s, j]]
+        return tuple(names)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a person wants to know at a glance."""
+        ratio = self.capacity_ratio
+        return {
+            "method": self.method,
+            "streams": len(self.streams),
+            "attributes": len(self.attributes),
+            "cid": [", ".join(stream.cid) for stream in self.streams],
+            "cycle_length": [stream.cycle_length for stream in self.streams],
+            "tuple_bytes": round(self.tuple_bytes, 3),
+            "frontier_points": len(self.ratio),
+            "capacity_ratio": ratio,
+            "shed": list(self.shed_set(ratio)),
+            "predicted_quality": round(self.predicted_quality(ratio), 6),
+        }
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form, as :class:`PlanDocument` describes it."""
+        return {
+            "format": FORMAT,
+            "method": self.method,
+            "attributes": list(self.attributes),
+            "kinds": list(self.kinds),
+            "weight": self.weight.tolist(),
+            "stream_attribute": self.stream_attribute,
+            "streams": [
+                {
+                    "name": s.name, "cid": list(s.cid), "cycle_length": s.cycle_length,
+                    "share": s.share, "header_bytes": s.header_bytes, "sizes": s.sizes.tolist(),
+                    "present": s.present.tolist(), "kept": s.kept.tolist(),
+                    "scale": s.scale.tolist(), "score": s.score.tolist(),
+                }
+                for s in self.streams
+            ],
+            "window": self.window,
+            "tuple_bytes": self.tuple_bytes,
+            "refresh": self.refresh,
+            "capacity_ratio": self.capacity_ratio,
+            "option_period": self.option_period.tolist(),
+            "option_band": self.option_band.tolist(),
+            "ratio": self.ratio.tolist(),
+            "loss": self.loss.tolist(),
+            "choice": self.choice.tolist(),
+            "thinning": self.thinning.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Plan:
+        """Read the JSON form back; refuse what does not fit together."""
+        try:
+            return _plan(msgspec.convert(document, PlanDocument))
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ArtifactError(f"attribute plan must fit its schema, got: {error}") from None
+
+    def to_bytes(self) -> bytes:
+        """Return the compact binary form; it decodes to an equal plan."""
+        from planning.attributes import compact
+
+        return compact.encode_plan(self)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Plan:
+        """Read the compact binary form back."""
+        from planning.attributes import compact
+
+        return compact.decode_plan(payload)
+
+
+def _plan(read: PlanDocument) -> Plan:
+    plan = Plan(
+        method=read.method,
+        attributes=tuple(read.attributes),
+        kinds=tuple(read.kinds),
+        weight=frozen(read.weight),
+        stream_attribute=read.stream_attribute,
+        streams=tuple(
+            Stream(
+                s.name, tuple(s.cid), s.cycle_length, s.share, s.header_bytes,
+                frozen_ints(s.sizes), np.array(s.present, dtype=np.bool_),
+                np.array(s.kept, dtype=np.bool_), frozen(s.scale), frozen(s.score),
+            )  # fmt: skip
+            for s in read.streams
+        ),
+        window=read.window,
+        tuple_bytes=read.tuple_bytes,
+        refresh=read.refresh,
+        capacity_ratio=read.capacity_ratio,
+        option_period=frozen_ints(read.option_period),
+        option_band=frozen(read.option_band),
+        ratio=frozen(read.ratio),
+        loss=frozen(read.loss),
+        choice=np.array(read.choice, dtype=np.uint8).reshape(len(read.ratio), -1),
+        thinning=frozen_ints(read.thinning),
+    )
+    check(plan, read.format)
+    return plan
+
+
+def check(plan: Plan, version: int = FORMAT) -> None:
+    """Raise :class:`ArtifactError` unless every part of the plan fits every other."""
+    attributes, points = len(plan.attributes), len(plan.ratio)
+    options = len(plan.option_period)
+    items = sum(len(s.items) for s in plan.streams)
+    arrays = [a for s in plan.streams for a in (s.sizes, s.present, s.kept, s.scale, s.score)]
+    whole = (
+        version == FORMAT
+        and points >= 1
+        and len(plan.streams) >= 1
+        and plan.window >= 1
+        and plan.tuple_bytes > 0
+        and {len(a) for a in arrays} == {attributes}
+        and len(plan.kinds) == len(plan.weight) == attributes
+        and set(plan.kinds) <= set(KINDS)
+        and len(plan.option_band) == options
+        and len(plan.loss) == len(plan.thinning) == points
+        and bool((plan.thinning >= 1).all())
+        and plan.choice.shape == (points, items)
+        and (plan.choice.max(initial=0) < options)
+        and bool((np.diff(plan.ratio) >= 0).all())
+        and all(set(s.cid) <= set(plan.attributes) for s in plan.streams)
+        and all(bool((s.sizes >= 0).all()) for s in plan.streams)
+        and bool((plan.option_period >= 0).all())
+    )
+    if not whole:
+        raise ArtifactError(
+            f"attribute plan must have format {FORMAT} and arrays of one length per attribute and "
+            f"frontier point, got format {version}, {attributes} attributes, {points} points, "
+            f"choice {plan.choice.shape}; take it from the store again"
+        )

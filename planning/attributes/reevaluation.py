@@ -1,0 +1,158 @@
+"""Adaptive re-evaluation: which scheduled runs plan anew, and which skip (paper IV-C3).
+
+The interval doubles while the set of attributes to shed stays the same and returns to the original
+one when it changes. The state is one small file below the home, written whole or not at all, so it
+survives restarts of everything.
+
+A pipeline asks ``due`` before it plans and calls ``record`` with the new plan:
+
+>>> state = start(("A",), now_s=300.0, original_s=300.0)
+>>> [state := state.after(now, ("A",)) for now in (600.0, 1200.0)][-1].next_s
+2400.0
+>>> state.after(2400.0, ("B",)).next_s
+2700.0
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from upath import UPath
+
+from planning.errors import InvalidInput, PlanningError
+
+FOLDER = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Reevaluation:
+    """When a stream's set to shed was last looked at, and when it will be again."""
+
+    shed: tuple[str, ...]
+    original_s: float  # the original time interval
+    interval_s: float  # Δt now
+    last_s: float
+    longest_s: float = math.inf
+    evaluations: int = 1
+    changes: int = 0
+
+    @property
+    def next_s(self) -> float:
+        """The time of the next re-evaluation."""
+        return self.last_s + self.interval_s
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time to re-evaluate. A clock that was set back does not wait for ever."""
+        return now_s >= self.next_s or now_s < self.last_s
+
+    def after(self, now_s: float, shed: Sequence[str]) -> Reevaluation:
+        """Return the state after a re-evaluation that found ``shed``."""
+        found = tuple(shed)
+        same = set(found) == set(self.shed)
+        interval = min(2 * self.interval_s, self.longest_s) if same else self.original_s
+        return replace(
+            self,
+            shed=found,
+            interval_s=interval,
+            last_s=now_s,
+            evaluations=self.evaluations + 1,
+            changes=self.changes + (0 if same else 1),
+        )
+
+
+def start(
+    shed: Sequence[str], now_s: float, original_s: float, longest_s: float = math.inf
+) -> Reevaluation:
+    """Return the state after the first scheme was made: wait for the original interval."""
+    if not 0 < original_s <= longest_s:
+        raise InvalidInput(
+            f"reevaluate_s must lie in (0, reevaluate_max_s = {longest_s:g}], got {original_s:g}"
+        )
+    return Reevaluation(tuple(shed), original_s, original_s, now_s, longest_s)
+
+
+def notices(
+    scheme: Callable[[float], Sequence[str]], first_s: float, original_s: float, until_s: float,
+    *, adaptive: bool = True,
+) -> list[tuple[float, tuple[str, ...]]]:
+    """Return every re-evaluation in [first, until] as (time, set to shed).
+
+    ``scheme`` tells what re-evaluation would find at a time; the fixed check of the paper's
+    comparison repeats every ``original_s``.
+    """  # fmt: skip
+    state = start(scheme(first_s), first_s, original_s)
+    seen = [(first_s, state.shed)]
+    while state.next_s <= until_s:
+        now = state.next_s
+        state = state.after(now, scheme(now))
+        if not adaptive:
+            state = replace(state, interval_s=original_s)
+        seen.append((now, state.shed))
+    return seen
+
+
+def path_of(home: Any, stream: str) -> UPath:
+    """Return where a stream's state lies below the home."""
+    return UPath(home.root) / FOLDER / f"{stream}.reevaluation.json"
+
+
+def load(home: Any, stream: str) -> Reevaluation | None:
+    """Read a stream's state; None if there is none yet or it cannot be read."""
+    path = path_of(home, stream)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        document["shed"] = tuple(document["shed"])
+        return Reevaluation(**document)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def save(home: Any, stream: str, state: Reevaluation) -> None:
+    """Write a stream's state, whole or not at all."""
+    path = path_of(home, stream)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.parent / f".{path.name}.part"
+        part.write_text(json.dumps(asdict(state)), encoding="utf-8")
+        part.rename(path)
+    except OSError as error:
+        raise PlanningError(f"{path} cannot be written: {error}; check the home") from None
+
+
+def due(home: Any, definition: Any, now_s: float) -> tuple[bool, str]:
+    """Return whether a scheduled run should plan, and why.
+
+    True for streams without adaptive re-evaluation, without state, or with other parameters than
+    the state was made for.
+    """
+    original = definition.parameters.reevaluate_s
+    if original is None:
+        return True, "the stream has no adaptive re-evaluation"
+    state = load(home, definition.stream)
+    if state is None or state.original_s != original:
+        return True, "first evaluation"
+    if state.due(now_s):
+        return True, f"the interval of {state.interval_s:g} s is over"
+    return False, (
+        f"the set to shed has been the same; next look in {state.next_s - now_s:g} s"
+    )
+
+
+def record(home: Any, definition: Any, plan: Any, now_s: float) -> Reevaluation | None:
+    """Note what a run found; return the new state (None without adaptive re-evaluation)."""
+    parameters = definition.parameters
+    if parameters.reevaluate_s is None:
+        return None
+    shed = plan.shed_set(parameters.capacity_ratio)
+    state = load(home, definition.stream)
+    longest = max(parameters.reevaluate_max_s, parameters.reevaluate_s)
+    if state is None or state.original_s != parameters.reevaluate_s:
+        state = start(shed, now_s, parameters.reevaluate_s, longest)
+    else:
+        state = replace(state, longest_s=longest).after(now_s, shed)
+    save(home, definition.stream, state)
+    return state

@@ -1,0 +1,191 @@
+"""What a plan does to a stream, beside dropping whole tuples at equal bytes.
+
+The measure is the hold error: how far the last value that the receiver has is from the true one,
+at every report of every entity, normalised so that an unrelated value of the same entity counts 1
+(see :mod:`planning.attributes.profile`), averaged over attributes by weight. Before anything was
+received, the error counts 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.attributes.encoding import Encoded, encode, length_of
+from planning.attributes.entities import Entities
+from planning.attributes.plan import Plan
+from planning.attributes.profile import deviation
+from planning.attributes.shedder import Shedder
+from planning.attributes.statistics import stream_order, take
+from planning.families import Outcome
+
+BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """A stream made ready for replay, with where each tuple belongs."""
+
+    columns: Mapping[str, Encoded]
+    rows: int
+    streams: IntArray
+    slots: IntArray
+    values: FloatArray
+
+    @classmethod
+    def of(cls, plan: Plan, samples: Mapping[str, Any], order_by: Sequence[str] = ()) -> Trace:
+        """Encode samples for a plan, in stream order."""
+        columns = {name: encode(samples[name]) for name in plan.attributes}
+        rows = length_of(columns)
+        columns = take(columns, stream_order(columns, order_by, rows))
+        rows = length_of(columns)
+        streams, slots = Entities(plan).locate(columns, rows)
+        values = np.stack([columns[name].values for name in plan.attributes], axis=1)
+        return cls(columns, rows, streams, slots, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What a replay sent and what the receiver was left with."""
+
+    bytes: IntArray  # per tuple
+    hold_error: FloatArray  # (streams, attributes), normalised
+    reports: IntArray  # per stream
+    loss: float
+
+
+@numba.njit(cache=True)
+def _held_errors(
+    streams: Any, slots: Any, values: Any, keep: Any, numeric: Any, scale: Any, entities: int
+) -> Any:
+    rows, attributes = values.shape
+    held = np.full((entities, attributes), np.nan)
+    known = np.zeros((entities, attributes), np.bool_)
+    error = np.zeros(scale.shape)
+    reports = np.zeros(scale.shape[0], np.int64)
+    for i in range(rows):
+        s, e = streams[i], slots[i]
+        if s < 0 or e < 0:
+            continue
+        reports[s] += 1
+        for j in range(attributes):
+            if keep[i, j]:
+                held[e, j] = values[i, j]
+                known[e, j] = True
+            elif not known[e, j]:
+                error[s, j] += 1.0
+            else:
+                distance = deviation(values[i, j], held[e, j], numeric[j], scale[s, j])
+                if distance == 0.0:
+                    continue
+                lost = np.isnan(values[i, j]) != np.isnan(held[e, j])
+                if numeric[j] or lost or scale[s, j] == 0.0:
+                    error[s, j] += distance * distance
+                else:
+                    error[s, j] += distance / (scale[s, j] * scale[s, j])
+    return error, reports
+
+
+def measure(plan: Plan, trace: Trace, keep: BoolArray, sent: IntArray) -> Result:
+    """Return the hold error that a keep mask leaves at the receiver."""
+    scale = np.stack([s.scale for s in plan.streams])
+    entities = int(trace.slots.max(initial=-1)) + 1
+    error, reports = _held_errors(
+        trace.streams, trace.slots, trace.values, keep, plan.numeric, scale, entities
+    )
+    weight = np.where(plan.informative, plan.weight, 0.0) * reports[:, None]
+    total = float(weight.sum())
+    error = error / np.maximum(reports, 1)[:, None]
+    loss = float((error * weight).sum()) / total if total else 0.0
+    return Result(sent, error, reports, loss)
+
+
+def replay(
+    plan: Plan, trace: Trace, load: float, changes: Iterable[tuple[int, float]] = ()
+) -> Result:
+    """Run the shedder over a trace; ``changes`` are (tuple number, new load), in order."""
+    shedder = Shedder(plan, load)
+    pending = list(changes)
+    keep, sent = [], []
+    start = 0
+    while start < trace.rows:
+        while pending and pending[0][0] <= start:
+            shedder.set_load(pending.pop(0)[1])
+        stop = min(start + BATCH, trace.rows, pending[0][0] if pending else trace.rows)
+        part = shedder.send(take(trace.columns, np.arange(start, stop)))
+        keep.append(part.keep)
+        sent.append(part.bytes)
+        start = stop
+    return measure(plan, trace, np.concatenate(keep), np.concatenate(sent))
+
+
+def drop_tuples(plan: Plan, trace: Trace, load: float) -> Result:
+    """Drop whole tuples instead: every entity keeps the fraction ``load``, evenly spaced.
+
+    The strongest form of tuple dropping. Plainly dropping every k-th tuple of the stream would
+    silence the same entities for ever when k divides the cycle length.
+    """
+    phase = (trace.slots * 0.6180339887498949) % 1.0
+    nth = _running_count(trace.slots)
+    kept = np.floor((nth + 1) * load + phase) > np.floor(nth * load + phase)
+    kept |= load >= 1.0
+    keep = np.repeat(kept[:, None], trace.values.shape[1], axis=1)
+    full = np.array([s.full_bytes for s in plan.streams], dtype=np.int64)
+    sent = np.where(kept & (trace.streams >= 0), full[trace.streams], 0)
+    return measure(plan, trace, keep, sent)
+
+
+def _running_count(slots: IntArray) -> IntArray:
+    """Return how many earlier tuples each tuple's entity has had."""
+    order = np.argsort(slots, kind="stable")
+    first = np.ones(len(slots), dtype=np.bool_)
+    first[1:] = np.diff(slots[order]) != 0
+    start = np.maximum.accumulate(np.where(first, np.arange(len(slots)), 0))
+    count = np.empty(len(slots), dtype=np.int64)
+    count[order] = np.arange(len(slots)) - start
+    return count
+
+
+def full_bytes(plan: Plan, trace: Trace) -> int:
+    """Return the bytes of the whole trace before shedding."""
+    sizes = np.array([s.full_bytes for s in plan.streams], dtype=np.int64)
+    return int(sizes[trace.streams[trace.streams >= 0]].sum())
+
+
+def window_bytes(sent: IntArray, window: int) -> IntArray:
+    """Return the bytes in every window of ``window`` consecutive tuples.
+
+    >>> window_bytes(np.array([1, 2, 3, 4]), 2).tolist()
+    [3, 5, 7]
+    """
+    total = np.concatenate([[0], np.cumsum(sent)])
+    width = min(window, len(sent))
+    return np.asarray(total[width:] - total[: len(total) - width])
+
+
+def evaluate(
+    plan: Plan, samples: Mapping[str, Any], definition: Any, loads: Sequence[float]
+) -> tuple[Outcome, ...]:
+    """Shed samples with the plan at several loads, beside tuple dropping at equal bytes."""
+    trace = Trace.of(plan, samples, definition.parameters.order_by)
+    offered = full_bytes(plan, trace)
+    outcomes = []
+    for load in loads:
+        mine = replay(plan, trace, load)
+        other = drop_tuples(plan, trace, load)
+        outcomes.append(
+            Outcome(
+                load=load,
+                predicted_quality=plan.predicted_quality(load),
+                quality=max(0.0, 1.0 - mine.loss),
+                random_quality=max(0.0, 1.0 - other.loss),
+                passed_fraction=float(mine.bytes.sum()) / offered if offered else 1.0,
+                offered=trace.rows,
+            )
+        )
+    return tuple(outcomes)

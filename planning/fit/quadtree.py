@@ -1,0 +1,271 @@
+"""Solver and Solver-W: a region quadtree over the rate space (Section 5).
+
+A cell of the quadtree is planned at its lowest corner; every point of it is first scaled down to
+that corner. Throughput grows with the rates, so the relative difference of the optimal scores of
+the two extreme corners bounds the error of all points between them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import check_between
+from planning.fit.limits import MethodLimit, check_plain, valued_inputs
+from planning.fit.program import Program
+from planning.fit.simplex import all_fit
+from planning.fit.warm import WarmSimplex
+from planning.fit.workload import Workload
+
+FEASIBLE = -1
+INNER = -2
+DEPTH = 48
+Scorer = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quadtree:
+    """Cell k is a leaf with plan ``plan[k]``, feasible (-1), or divided (-2) from ``child[k]``."""
+
+    error: float
+    expected: bool
+    valued: BoolArray
+    plan: IntArray
+    child: IntArray
+    fractions: FloatArray  # one row per plan: drop fraction per location at the lowest corner
+    bound: FloatArray  # error bound per plan
+    expected_error: float  # sum of probability * bound over the cells; of Solver-W
+
+    @property
+    def plan_count(self) -> int:
+        """How many load shedding plans are stored."""
+        return len(self.fractions)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of index and plans."""
+        return int(sum(a.nbytes for a in (self.plan, self.child, self.fractions, self.bound)))
+
+
+def simplex_scorer(program: Program) -> Scorer:
+    """Score points by the warm simplex."""
+    warm = WarmSimplex(program)
+
+    def score(points: FloatArray) -> FloatArray:
+        dropped, _ = warm.solve(points)
+        return np.asarray(points @ program.full_throughput - dropped @ program.lost_throughput)
+
+    return score
+
+
+def glop_scorer(program: Program) -> Scorer:
+    """Score points by GLOP, each point once, warm from the last (the paper used GLPK)."""
+    from planning.fit.library import Glop
+
+    model = Glop(program.network)
+    known: dict[bytes, float] = {}
+
+    def score(points: FloatArray) -> FloatArray:
+        out = np.empty(len(points))
+        for k, point in enumerate(points):
+            key = point.tobytes()
+            if key not in known:
+                known[key] = model.resolve(point * program.max_rates)
+            out[k] = known[key]
+        return out
+
+    return score
+
+
+@dataclass(slots=True, eq=False)
+class _Builder:
+    program: Program
+    scorer: Scorer
+    workload: Workload | None
+    max_plans: int
+    dims: IntArray
+    plan: list[int] = field(default_factory=list)
+    child: list[int] = field(default_factory=list)
+    corner: list[FloatArray] = field(default_factory=list)
+    bound: list[float] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    heap: list[tuple[float, int, int]] = field(default_factory=list)
+    total: float = 0.0
+    infeasible: int = 0
+
+    def add(self, low: FloatArray, size: float) -> None:
+        """Append cells at ``low`` (rows, valued inputs only) with their bounds."""
+        high = low + size
+        probability = (
+            np.ones(len(low)) if self.workload is None else self._probability(low, high)
+        )
+        top = self._points(high)
+        fits = (top @ self.program.raw_use.T <= 1.0).all(axis=1)
+        errors = np.zeros(len(low))
+        if not fits.all():
+            best = self.scorer(top[~fits])
+            least = self.scorer(self._points(low[~fits]))
+            errors[~fits] = np.maximum(1.0 - least / best, 0.0)
+        for k in range(len(low)):
+            number = len(self.plan)
+            self.plan.append(FEASIBLE if fits[k] else 0)
+            self.child.append(0)
+            self.corner.append(np.append(low[k], size))
+            self.bound.append(float(errors[k]))
+            self.weight.append(float(probability[k]))
+            if not fits[k]:
+                self.infeasible += 1
+                self.total += float(probability[k] * errors[k])
+                rank = errors[k] if self.workload is None else probability[k] * errors[k]
+                heapq.heappush(self.heap, (-float(rank), number, number))
+
+    def _points(self, valued: FloatArray) -> FloatArray:
+        points = np.zeros((len(valued), len(self.program.max_rates)))
+        points[:, self.dims] = valued
+        return points
+
+    def _probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        assert self.workload is not None
+        lowest, highest = self._points(low), np.ones((len(high), len(self.program.max_rates)))
+        highest[:, self.dims] = high
+        return self.workload.probability(lowest, highest)
+
+    def divide(self, cell: int) -> None:
+        """Halve a cell along every valued input."""
+        low, size = self.corner[cell][:-1], self.corner[cell][-1] / 2
+        if size < 2.0**-DEPTH:
+            raise MethodLimit(
+                f"error must be reachable by {DEPTH} halvings of the rate space, got a cell with "
+                f"error {self.bound[cell]:.3g}; use regions or simplex"
+            )
+        count = len(self.dims)
+        bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+        self.infeasible -= 1
+        self.total -= self.weight[cell] * self.bound[cell]
+        self.plan[cell] = INNER
+        self.child[cell] = len(self.plan)
+        self.add(low + bits * size, size)
+        if self.infeasible > self.max_plans:
+            raise MethodLimit(
+                f"plans of the quadtree must number at most {self.max_plans}, more are needed; the "
+                f"largest error is still {-self.heap[0][0]:.3g}: raise max_plans or error, or use "
+                "regions or simplex"
+            )
+
+    def expected_error(self) -> float:
+        """Return the sum of probability * bound over undivided cells, summed in one order."""
+        open_cells = [
+            self.weight[k] * self.bound[k] for k in range(len(self.plan)) if self.plan[k] >= 0
+        ]
+        return float(np.sort(open_cells).sum()) if open_cells else 0.0
+
+
+def build(
+    program: Program,
+    error: float,
+    *,
+    workload: Workload | None = None,
+    max_plans: int = 1_000_000,
+    scorer: Scorer | None = None,
+) -> Quadtree:
+    """Divide the rate space until the error bound holds.
+
+    Without ``workload`` (Solver) every cell's error is at most ``error``; with it (Solver-W) the
+    expected error is.
+    """
+    check_between("error", error, 0, 1, open_low=True)
+    check_plain(program, "solver" if workload is None else "solver_w")
+    valued = valued_inputs(program)
+    builder = _Builder(
+        program,
+        scorer or simplex_scorer(program),
+        workload,
+        max_plans,
+        np.flatnonzero(valued).astype(np.int64),
+    )
+    builder.add(np.zeros((1, len(builder.dims))), 1.0)
+    if workload is None:
+        while builder.heap and -builder.heap[0][0] > error:
+            builder.divide(heapq.heappop(builder.heap)[2])
+    else:
+        while builder.heap and builder.total > error and -builder.heap[0][0] > 0:
+            builder.divide(heapq.heappop(builder.heap)[2])
+    return _finish(builder, error, valued)
+
+
+def _finish(builder: _Builder, error: float, valued: BoolArray) -> Quadtree:
+    plan = np.array(builder.plan, dtype=np.int64)
+    leaves = np.flatnonzero(plan >= 0)
+    plan[leaves] = np.arange(len(leaves))
+    dims = len(builder.dims)
+    corners = np.array([builder.corner[k][:-1] for k in leaves]).reshape(len(leaves), dims)
+    _, fractions = WarmSimplex(builder.program).solve(builder._points(corners))
+    return Quadtree(
+        error=error,
+        expected=builder.workload is not None,
+        valued=valued,
+        plan=plan,
+        child=np.array(builder.child, dtype=np.int64),
+        fractions=fractions,
+        bound=np.array([builder.bound[k] for k in leaves]),
+        expected_error=builder.expected_error() if builder.workload is not None else 0.0,
+    )
+
+
+@njit(cache=True)
+def select(
+    plan: IntArray,
+    child: IntArray,
+    fractions: FloatArray,
+    valued: BoolArray,
+    raw_use: FloatArray,
+    input_of: IntArray,
+    rates: FloatArray,
+    out: FloatArray,
+    chosen: IntArray,
+) -> None:
+    """Find the cell of each row of rates and write its drops, scaled to the cell's corner.
+
+    ``input_of`` is the input of each location on an input's arc, -1 elsewhere. Rates beyond the
+    planned space are scaled down to its edge first.
+    """
+    inputs = valued.shape[0]
+    for row in range(rates.shape[0]):
+        point = rates[row]
+        out[row, :] = 0.0
+        chosen[row] = FEASIBLE
+        if all_fit(raw_use, point):
+            continue
+        low = np.zeros(inputs)
+        size = 1.0
+        cell = 0
+        while plan[cell] == INNER:
+            size *= 0.5
+            offset = 0
+            bit = 1
+            for k in range(inputs):
+                if valued[k]:
+                    if point[k] >= low[k] + size:
+                        offset += bit
+                        low[k] += size
+                    bit *= 2
+            cell = child[cell] + offset
+        chosen[row] = plan[cell]
+        for a in range(out.shape[1]):
+            kept = 1.0 - (fractions[plan[cell], a] if plan[cell] >= 0 else 0.0)
+            k = input_of[a]
+            if k >= 0:
+                target = point[k]
+                if not valued[k]:
+                    target = 0.0
+                elif plan[cell] >= 0:
+                    target = low[k]
+                elif target > 1.0:
+                    target = 1.0
+                kept *= target / point[k] if point[k] > 0.0 else 1.0
+            out[row, a] = min(max(1.0 - kept, 0.0), 1.0)

@@ -1,0 +1,287 @@
+"""Critical regions: all optimal bases of the program, each with its affine rule.
+
+The rates enter only the right-hand side, so each dual feasible basis is optimal on a polytope of
+the rate space and the dropped rates are affine there (multi-parametric linear programming). The
+regions are found by stepping over facets: from the middle of a facet a tiny step outwards, and a
+few dual pivots give the neighbour's basis.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import FloatArray, IntArray
+from planning.errors import PlanningError
+from planning.fit.polytope import deepest, unit_forms
+from planning.fit.program import Program
+from planning.fit.simplex import OPTIMAL, affine, all_fit, fractions, reoptimise, start
+
+STEP = 1e-7
+THIN = 1e-9
+INSIDE = 1e-10
+PROBES = 2000
+
+
+class RegionLimit(PlanningError):
+    """There are more critical regions than the limit allows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CriticalRegions:
+    """All regions with their rules; rates are in units of ``max_rate``."""
+
+    value: FloatArray  # (1 + inputs, regions): the loss; the region at hand has the largest
+    rule: FloatArray  # (regions, locations, 1 + inputs): dropped rates
+    facets: FloatArray  # (all facets, 1 + inputs): >= 0 inside
+    starts: IntArray  # facets of region k are starts[k] … starts[k + 1]
+
+    @property
+    def count(self) -> int:
+        """How many regions there are."""
+        return self.value.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all tables."""
+        return int(sum(a.nbytes for a in (self.value, self.rule, self.facets, self.starts)))
+
+
+@dataclass(slots=True, eq=False)
+class _Basis:
+    """A tableau with its bookkeeping; reached from a neighbour by dual pivots."""
+
+    tableau: FloatArray
+    cost: FloatArray
+    basis: IntArray
+    nonbasis: IntArray
+    flipped: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @classmethod
+    def nothing_dropped(cls, program: Program) -> _Basis:
+        rows, columns = len(program.tableau), program.cost.shape[1]
+        made = cls(
+            np.empty_like(program.tableau),
+            np.empty_like(program.cost),
+            np.empty(rows, dtype=np.int64),
+            np.empty(columns, dtype=np.int64),
+            np.empty(rows + columns, dtype=np.bool_),
+        )
+        start(program.tableau, program.cost, *made.parts)
+        return made
+
+    @property
+    def parts(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray]:
+        return self.tableau, self.cost, self.basis, self.nonbasis, self.flipped  # type: ignore[return-value]
+
+    def moved(self, program: Program, rates: FloatArray) -> _Basis:
+        """Return the optimal basis at ``rates``, warm from this one."""
+        made = _Basis(*(part.copy() for part in self.parts))  # type: ignore[arg-type]
+        limit = 50 * sum(program.cost.shape) + 50 * len(program.tableau)
+        status, _ = reoptimise(*made.parts, program.upper, program.bounded, rates, limit)
+        if status != OPTIMAL:
+            made = _Basis.nothing_dropped(program)
+            status, _ = reoptimise(*made.parts, program.upper, program.bounded, rates, limit)
+        if status != OPTIMAL:
+            raise PlanningError(
+                f"the simplex found no optimum in network {program.network.name!r} "
+                f"at {rates.tolist()} of the highest rates"
+            )
+        return made
+
+    def forms(self, program: Program) -> FloatArray:
+        """Return the sides of the basis's region: basic variables within their bounds."""
+        columns = program.cost.shape[1]
+        lower = self.tableau[:, columns:]
+        bounded = program.bounded[self.basis]
+        above = program.upper[self.basis[bounded]] - lower[bounded]
+        return unit_forms(np.concatenate([lower, above]))
+
+    def rule(self, program: Program) -> FloatArray:
+        """Return the affine rule of the dropped rates."""
+        columns = program.cost.shape[1]
+        rule = np.where(self.flipped[:columns, None], program.upper[:columns], 0.0)
+        for row, variable in enumerate(self.basis):
+            if variable < columns:
+                form = self.tableau[row, columns:]
+                rule[variable] = rule[variable] - form if self.flipped[variable] else form
+        return rule
+
+
+class _Search:
+    """Breadth-first walk over facets."""
+
+    def __init__(self, program: Program, limit: int) -> None:
+        self.program = program
+        self.limit = limit
+        self.rules: list[FloatArray] = []
+        self.facets: list[FloatArray] = []
+        self.queue: deque[tuple[_Basis, FloatArray, FloatArray]] = deque()
+        self.seen: set[tuple[bytes, bytes]] = set()
+        self.table = np.empty((64, len(program.max_rates) + 1))
+        self.starts = np.zeros(64, dtype=np.int64)
+
+    def add(self, basis: _Basis) -> None:
+        """Record a basis's region unless it is known or has no inside."""
+        key = (np.sort(basis.basis).tobytes(), basis.flipped.tobytes())
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        forms = basis.forms(self.program)
+        if deepest(forms, -1)[-1] <= THIN:
+            return
+        if len(self.rules) >= self.limit:
+            raise RegionLimit(
+                f"critical regions must number at most {self.limit}, network "
+                f"{self.program.network.name!r} has more; raise max_regions or plan with simplex"
+            )
+        middles = np.array([deepest(forms, k) for k in range(len(forms))])
+        middles = middles.reshape(len(forms), len(self.program.max_rates) + 1)
+        real = middles[:, -1] > THIN
+        self.rules.append(basis.rule(self.program))
+        self._store(forms[real])
+        self.queue.append((basis, forms[real], middles[real, :-1]))
+
+    def _store(self, facets: FloatArray) -> None:
+        """Append facets to the growing table that ``covered`` reads."""
+        self.facets.append(facets)
+        known = len(self.facets)
+        first, last = self.starts[known - 1], self.starts[known - 1] + len(facets)
+        while last > len(self.table):
+            self.table = np.concatenate([self.table, np.empty_like(self.table)])
+        if known + 1 > len(self.starts):
+            self.starts = np.concatenate([self.starts, np.zeros_like(self.starts)])
+        self.table[first:last] = facets
+        self.starts[known] = last
+
+    def covered(self, rates: FloatArray) -> bool:
+        """Whether a known region holds ``rates``."""
+        return bool(_any_holds(self.table, self.starts, len(self.facets), rates))
+
+    def walk(self) -> None:
+        """Step over every facet of every queued region."""
+        while self.queue:
+            basis, forms, middles = self.queue.popleft()
+            for form, middle in zip(forms, middles, strict=True):
+                outside = middle - STEP * form[1:]
+                if ((outside >= 0) & (outside <= 1)).all() and not self.covered(outside):
+                    self.add(basis.moved(self.program, outside))
+
+
+def enumerate_regions(
+    program: Program,
+    limit: int = 20_000,
+    progress: Callable[[int], None] | None = None,
+) -> CriticalRegions:
+    """Return every critical region of the rate space [0, max_rate].
+
+    A net of probes guards the walk: a point that no region holds starts it again.
+    """
+    search = _Search(program, limit)
+    inputs = len(program.max_rates)
+    first = _Basis.nothing_dropped(program)
+    search.add(first)
+    search.add(first.moved(program, np.full(inputs, 1.0 - 1e-3)))
+    search.walk()
+    for probe in np.random.default_rng(0).uniform(size=(PROBES, inputs)):
+        if not search.covered(probe):
+            search.add(first.moved(program, probe))
+            search.walk()
+    if progress is not None:
+        progress(len(search.rules))
+    return _tables(program, search)
+
+
+def _tables(program: Program, search: _Search) -> CriticalRegions:
+    inputs, count = len(program.max_rates), program.location_count
+    rules = np.array(search.rules).reshape(len(search.rules), -1, 1 + inputs)
+    # The loss of each level outweighs the next: its maximum over regions finds the right one, and
+    # its facets confirm it.
+    level = 10.0 ** (-5 * np.arange(len(program.cost)))
+    value = np.einsum("l,lj,kjp->pk", level, program.cost, rules)
+    return CriticalRegions(
+        np.ascontiguousarray(value),
+        np.ascontiguousarray(rules[:, :count]),
+        np.concatenate(search.facets),
+        search.starts[: len(rules) + 1].copy(),
+    )
+
+
+@njit(cache=True)
+def _holds(facets: FloatArray, first: int, last: int, rates: FloatArray) -> bool:
+    for f in range(first, last):
+        if affine(facets[f], rates) < -INSIDE:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _any_holds(facets: FloatArray, starts: IntArray, regions: int, rates: FloatArray) -> bool:
+    for k in range(regions):
+        if _holds(facets, starts[k], starts[k + 1], rates):
+            return True
+    return False
+
+
+@njit(cache=True)
+def select(
+    value: FloatArray,
+    rule: FloatArray,
+    facets: FloatArray,
+    starts: IntArray,
+    raw_use: FloatArray,
+    arrive_rates: FloatArray,
+    arrive_drops: FloatArray,
+    port: IntArray,
+    last: IntArray,
+    rates: FloatArray,
+    dropped: FloatArray,
+    out: FloatArray,
+    chosen: IntArray,
+) -> int:
+    """Find the region of each row of rates and apply its rule; return how many were not found."""
+    missing = 0
+    regions, count = value.shape[1], rule.shape[1]
+    loss = np.empty(regions)
+    for row in range(rates.shape[0]):
+        point = rates[row]
+        if all_fit(raw_use, point):
+            dropped[row, :] = 0.0
+            out[row, :] = 0.0
+            chosen[row] = -1
+            continue
+        region = last[0]
+        if not _holds(facets, starts[region], starts[region + 1], point):
+            for k in range(regions):
+                loss[k] = value[0, k]
+            for i in range(point.shape[0]):
+                rate = point[i]
+                for k in range(regions):
+                    loss[k] += value[i + 1, k] * rate
+            region = 0
+            for k in range(1, regions):
+                if loss[k] > loss[region]:
+                    region = k
+            if not _holds(facets, starts[region], starts[region + 1], point):
+                region = -1
+                for k in range(regions):
+                    if _holds(facets, starts[k], starts[k + 1], point):
+                        region = k
+                        break
+        inside = region >= 0
+        for k in range(point.shape[0]):
+            inside = inside and point[k] <= 1.0 + 1e-12
+        if not inside:
+            chosen[row] = -2
+            missing += 1
+            continue
+        last[0] = region
+        chosen[row] = region
+        for a in range(count):
+            dropped[row, a] = max(affine(rule[region, a], point), 0.0)
+        fractions(arrive_rates, arrive_drops, port, point, dropped[row], out[row])
+    return missing

@@ -1,0 +1,356 @@
+"""A bounded dual simplex with parametric right-hand side, compiled.
+
+The tableau carries, besides the columns of the nonbasic variables, the constant and one column per
+rate: the basic variables are an affine function of the rates, so moving to another rate vector
+costs one small matrix-vector product, and pivots only where the optimal basis changes. Several cost
+rows are minimised lexicographically; the last one makes the optimal basis unique.
+
+A variable at its upper bound is stored as the distance from that bound ("flipped"), so nonbasic
+variables are always zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+
+FEASIBLE = 1e-11
+PIVOT = 1e-10
+REFRESH = 64
+"""Pivots after which the tableau is rebuilt from the original data, to stop rounding."""
+
+OPTIMAL = 0
+INFEASIBLE = 1
+STALLED = 2
+
+
+@njit(cache=True)
+def pivot(tableau: FloatArray, cost: FloatArray, row: int, column: int) -> None:
+    """Exchange the basic variable of ``row`` with the nonbasic one of ``column``."""
+    rows, width = tableau.shape
+    columns = cost.shape[1]
+    inverse = 1.0 / tableau[row, column]
+    for k in range(width):
+        tableau[row, k] *= inverse
+    tableau[row, column] = inverse
+    for i in range(rows):
+        factor = tableau[i, column]
+        if i != row and factor != 0.0:
+            tableau[i, column] = 0.0
+            for k in range(width):
+                tableau[i, k] -= factor * tableau[row, k]
+    for level in range(cost.shape[0]):
+        factor = cost[level, column]
+        if factor != 0.0:
+            cost[level, column] = 0.0
+            for k in range(columns):
+                cost[level, k] -= factor * tableau[row, k]
+            for k in range(columns):
+                if -1e-13 < cost[level, k] < 1e-13:
+                    cost[level, k] = 0.0
+
+
+@njit(cache=True)
+def flip_row(tableau: FloatArray, upper: FloatArray, row: int, columns: int) -> None:
+    """Replace a basic variable by its distance from the upper bound."""
+    width = tableau.shape[1]
+    for k in range(columns):
+        tableau[row, k] = -tableau[row, k]
+    for k in range(columns, width):
+        tableau[row, k] = upper[k - columns] - tableau[row, k]
+
+
+@njit(cache=True)
+def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column: int) -> None:
+    """Replace a nonbasic variable by its distance from the upper bound."""
+    columns = cost.shape[1]
+    for i in range(tableau.shape[0]):
+        for k in range(upper.shape[0]):
+            tableau[i, columns + k] -= tableau[i, column] * upper[k]
+        tableau[i, column] = -tableau[i, column]
+    for level in range(cost.shape[0]):
+        cost[level, column] = -cost[level, column]
+
+
+@njit(cache=True)
+def affine(form: FloatArray, rates: FloatArray) -> float:
+    """Value of a constant followed by coefficients."""
+    value = form[0]
+    for k in range(rates.shape[0]):
+        value += form[k + 1] * rates[k]
+    return value
+
+
+@njit(cache=True)
+def enters(tableau: FloatArray, cost: FloatArray, row: int) -> int:
+    """Return the column of the lexicographically smallest dual ratio, or -1."""
+    best = -1
+    for j in range(cost.shape[1]):
+        entry = tableau[row, j]
+        if entry >= -PIVOT:
+            continue
+        if best < 0:
+            best = j
+            continue
+        other = tableau[row, best]
+        for level in range(cost.shape[0]):
+            mine = cost[level, j] * -other
+            theirs = cost[level, best] * -entry
+            slack = 1e-12 * (abs(mine) + abs(theirs)) + 1e-15
+            if mine < theirs - slack:
+                best = j
+                break
+            if mine > theirs + slack:
+                break
+    return best
+
+
+@njit(cache=True)
+def reoptimise(
+    tableau: FloatArray,
+    cost: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: BoolArray,
+    upper: FloatArray,
+    bounded: BoolArray,
+    rates: FloatArray,
+    limit: int,
+) -> tuple[int, int]:
+    """Pivot until every basic variable is within its bounds; return status and pivots."""
+    rows = tableau.shape[0]
+    columns = cost.shape[1]
+    for count in range(limit):
+        worst = FEASIBLE
+        leaving = -1
+        above = False
+        for i in range(rows):
+            value = affine(tableau[i, columns:], rates)
+            if -value > worst:
+                worst, leaving, above = -value, i, False
+            if bounded[basis[i]]:
+                excess = value - affine(upper[basis[i]], rates)
+                if excess > worst:
+                    worst, leaving, above = excess, i, True
+        if leaving < 0:
+            return OPTIMAL, count
+        if above:
+            flip_row(tableau, upper[basis[leaving]], leaving, columns)
+            flipped[basis[leaving]] = not flipped[basis[leaving]]
+        column = enters(tableau, cost, leaving)
+        if column < 0:
+            return (OPTIMAL if worst < 1e-9 else INFEASIBLE), count
+        pivot(tableau, cost, leaving, column)
+        basis[leaving], nonbasis[column] = nonbasis[column], basis[leaving]
+    return STALLED, limit
+
+
+@njit(cache=True)
+def rebuild(
+    base: FloatArray,
+    base_cost: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: BoolArray,
+    upper: FloatArray,
+    tableau: FloatArray,
+    cost: FloatArray,
+) -> bool:
+    """Rebuild the tableau of a basis from the original data, with the largest pivots first."""
+    rows, columns = base.shape[0], base_cost.shape[1]
+    tableau[:] = base
+    cost[:] = base_cost
+    for j in range(columns):
+        if flipped[j]:
+            flip_column(tableau, cost, upper[j], j)
+    wanted = np.zeros(rows + columns, dtype=np.bool_)
+    for i in range(rows):
+        wanted[basis[i]] = True
+    for i in range(rows):
+        basis[i] = columns + i
+    for j in range(columns):
+        nonbasis[j] = j
+    while True:
+        best = 0.0
+        row, column = -1, -1
+        for j in range(columns):
+            if wanted[nonbasis[j]]:
+                for i in range(rows):
+                    if not wanted[basis[i]] and abs(tableau[i, j]) > best:
+                        best, row, column = abs(tableau[i, j]), i, j
+        if row < 0:
+            break
+        if best < PIVOT:
+            return False
+        pivot(tableau, cost, row, column)
+        basis[row], nonbasis[column] = nonbasis[column], basis[row]
+    for j in range(columns):
+        if wanted[nonbasis[j]]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def values(
+    tableau: FloatArray,
+    basis: IntArray,
+    flipped: BoolArray,
+    upper: FloatArray,
+    columns: int,
+    rates: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the values of the original variables at ``rates``, clipped to their bounds."""
+    for j in range(columns):
+        out[j] = affine(upper[j], rates) if flipped[j] else 0.0
+    for i in range(tableau.shape[0]):
+        variable = basis[i]
+        if variable < columns:
+            value = max(affine(tableau[i, columns:], rates), 0.0)
+            if flipped[variable]:
+                value = max(affine(upper[variable], rates) - value, 0.0)
+            out[variable] = value
+
+
+@njit(cache=True)
+def solve(
+    base: FloatArray,
+    base_cost: FloatArray,
+    upper: FloatArray,
+    bounded: BoolArray,
+    tableau: FloatArray,
+    cost: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: BoolArray,
+    age: IntArray,
+    rates: FloatArray,
+    out: FloatArray,
+) -> int:
+    """Move a warm tableau to ``rates``; write the variables into ``out``; return the status."""
+    columns = base_cost.shape[1]
+    limit = 50 * (base.shape[0] + columns) + 100
+    status, pivots = reoptimise(
+        tableau, cost, basis, nonbasis, flipped, upper, bounded, rates, limit
+    )
+    age[0] += pivots
+    if status != OPTIMAL or age[0] > REFRESH:
+        good = rebuild(base, base_cost, basis, nonbasis, flipped, upper, tableau, cost)
+        if status != OPTIMAL or not good:
+            start(base, base_cost, tableau, cost, basis, nonbasis, flipped)
+        age[0] = 0
+        status, pivots = reoptimise(
+            tableau, cost, basis, nonbasis, flipped, upper, bounded, rates, limit
+        )
+    values(tableau, basis, flipped, upper, columns, rates, out)
+    return status
+
+
+@njit(cache=True)
+def start(
+    base: FloatArray,
+    base_cost: FloatArray,
+    tableau: FloatArray,
+    cost: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: BoolArray,
+) -> None:
+    """Set the state to the basis where nothing is dropped."""
+    tableau[:] = base
+    cost[:] = base_cost
+    for i in range(base.shape[0]):
+        basis[i] = base_cost.shape[1] + i
+    for j in range(base_cost.shape[1]):
+        nonbasis[j] = j
+    flipped[:] = False
+
+
+@njit(cache=True)
+def fractions(
+    arrive_rates: FloatArray,
+    arrive_drops: FloatArray,
+    port: IntArray,
+    rates: FloatArray,
+    dropped: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Turn dropped rates into drop fractions; what does not arrive is kept (0/0 keeps all)."""
+    count = arrive_rates.shape[0]
+    for a in range(count):
+        arriving = 0.0
+        for k in range(rates.shape[0]):
+            arriving += arrive_rates[a, k] * rates[k]
+        for b in range(count):
+            arriving -= arrive_drops[a, b] * dropped[b]
+        out[a] = 0.0
+        if dropped[a] > 1e-13 and arriving > 1e-13:
+            out[a] = min(dropped[a] / arriving, 1.0)
+    for a in range(count):
+        if port[a] >= 0:
+            out[a] = 1.0 - (1.0 - out[port[a]]) * (1.0 - out[a])
+
+
+@njit(cache=True)
+def all_fit(use: FloatArray, rates: FloatArray) -> bool:
+    """Whether rates need no shedding at any server or link."""
+    for n in range(use.shape[0]):
+        total = 0.0
+        for k in range(rates.shape[0]):
+            total += use[n, k] * rates[k]
+        if total > 1.0:
+            return False
+    return True
+
+
+@njit(cache=True)
+def solve_many(
+    base: FloatArray,
+    base_cost: FloatArray,
+    upper: FloatArray,
+    bounded: BoolArray,
+    tableau: FloatArray,
+    cost: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: BoolArray,
+    age: IntArray,
+    rates: FloatArray,
+    raw_use: FloatArray,
+    arrive_rates: FloatArray,
+    arrive_drops: FloatArray,
+    port: IntArray,
+    dropped: FloatArray,
+    out: FloatArray,
+) -> int:
+    """Solve rows of rates one after the other, warm; return how many were not optimal."""
+    failed = 0
+    count = arrive_rates.shape[0]
+    variables = np.zeros(base_cost.shape[1])
+    for row in range(rates.shape[0]):
+        if all_fit(raw_use, rates[row]):
+            dropped[row, :] = 0.0
+            out[row, :] = 0.0
+            continue
+        status = solve(
+            base,
+            base_cost,
+            upper,
+            bounded,
+            tableau,
+            cost,
+            basis,
+            nonbasis,
+            flipped,
+            age,
+            rates[row],
+            variables,
+        )
+        if status != OPTIMAL:
+            failed += 1
+        for a in range(count):
+            dropped[row, a] = variables[a]
+        fractions(arrive_rates, arrive_drops, port, rates[row], variables, out[row])
+    return failed

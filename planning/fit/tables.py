@@ -1,0 +1,223 @@
+"""Feasible input tables: made at leaves, merged and propagated towards the inputs (Section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.fit import program as programs
+from planning.fit.limits import MethodLimit
+from planning.fit.sampling import Sampling
+from planning.fit.servers import Server
+from planning.fit.simplex import OPTIMAL, fractions, reoptimise, start, values
+
+CHUNK = 200_000
+FULL = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Row k: with ``rates[k]`` at its inputs, the server and all below it are feasible.
+
+    ``keep`` is the complementary local plan: the share kept on each of ``arcs``, which are the
+    arcs into the server's own operators and its ports to children (``stream@child``). ``rows``
+    names the row of each child's table that the plan serves.
+    """
+
+    server: str
+    inputs: tuple[str, ...]
+    rates: FloatArray
+    score: FloatArray
+    arcs: tuple[str, ...]
+    keep: FloatArray
+    children: tuple[str, ...]
+    rows: IntArray
+    raw_use: FloatArray  # share of every capacity in the subtree per input rate, nothing dropped
+    zeros: FloatArray  # a rate below which an input may have been rounded to 0
+
+    @property
+    def count(self) -> int:
+        """How many rows the table has."""
+        return len(self.rates)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """Keeps only rows that an overloaded rate vector may need: ``use @ raised row > 1``."""
+
+    use: FloatArray
+
+    def needed(self, raised: FloatArray) -> BoolArray:
+        """Whether the rates one sample above each row overload something."""
+        return np.asarray((raised @ self.use.T > 1.0).any(axis=1))
+
+
+def leaf_table(
+    server: Server, sampling: Sampling, bound: Bound | None, max_rows: int
+) -> Table:
+    """Sample the feasible inputs of a server without children, with local plans for its splits.
+
+    Splits are shed by the optimal local plan (the paper's greedy order of quality/load ratios finds
+    the same where no merge precedes a split).
+    """
+    local = _LocalPlans(server, sampling)
+    zeros = np.array([zero_rate(sampling, f"{s}@{server.id}") for s in server.inputs])
+    axes = []
+    for k, stream in enumerate(server.inputs):
+        port = f"{stream}@{server.id}"
+        axes.append(_reachable(local, k, sampling.samples(port, sampling.highest[port])))
+    check_product(server.id, [len(a) for a in axes])
+    found: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    total = 0
+    for rows in _product(axes):
+        if bound is not None:
+            rows = rows[bound.needed(sampling.raised(rows, zeros))]
+        good, keep = local.plans(rows)
+        found.append((rows[good], local.score(rows[good], keep), keep))
+        total += int(good.sum())
+        check_rows(server.id, total, max_rows)
+    width = len(local.arcs)
+    return Table(
+        server.id,
+        server.inputs,
+        np.concatenate([f[0] for f in found]).reshape(-1, len(axes)),
+        np.concatenate([f[1] for f in found]),
+        local.arcs,
+        np.concatenate([f[2] for f in found]).reshape(-1, width),
+        (),
+        np.zeros((total, 0), dtype=np.int64),
+        local.program.raw_use / local.program.max_rates,
+        zeros,
+    )
+
+
+def zero_rate(sampling: Sampling, port: str) -> float:
+    """Return the rate below which a port's stream may have been rounded to 0.
+
+    A stream without value has none: it is dropped whole before any table is consulted.
+    """
+    floor = sampling.floors[port]
+    return min(floor, sampling.highest[port]) if np.isfinite(floor) else 0.0
+
+
+def check_product(server: str, sizes: list[int], most: float = 4e8) -> None:
+    """Refuse more sample points than can be looked at."""
+    points = float(np.prod([float(s) for s in sizes]))
+    if points > most:
+        raise MethodLimit(
+            f"sample points of server {server} must number at most {most:.3g}, got {points:.3g} "
+            f"({' x '.join(map(str, sizes))}); raise error, or use regions or simplex"
+        )
+
+
+def check_rows(server: str, rows: int, most: int) -> None:
+    """Refuse tables beyond the limit."""
+    if rows > most:
+        raise MethodLimit(
+            f"rows of the table of server {server} must number at most {most}, got more; raise "
+            "max_rows or error, or use regions or simplex"
+        )
+
+
+def _product(axes: list[FloatArray]) -> Iterator[FloatArray]:
+    """Yield all combinations of samples in chunks of rows."""
+    sizes = [len(axis) for axis in axes]
+    total = int(np.prod(sizes))
+    for first in range(0, total, CHUNK):
+        index = np.arange(first, min(first + CHUNK, total))
+        digits = np.unravel_index(index, sizes)
+        yield np.stack([axis[d] for axis, d in zip(axes, digits, strict=True)], axis=1)
+
+
+def _reachable(local: _LocalPlans, k: int, samples: FloatArray) -> FloatArray:
+    """Cut samples above the maximum feasible rate (after local plans) of one input."""
+    alone = np.zeros((len(samples), len(local.server.inputs)))
+    alone[:, k] = samples
+    return samples[local.plans(alone)[0]]
+
+
+class _LocalPlans:
+    """Optimal drops at a leaf's splits for given input rates."""
+
+    def __init__(self, server: Server, sampling: Sampling) -> None:
+        self.server = server
+        network = server.alone(sampling.highest)
+        self.program = programs.build(network)
+        self.arcs = tuple(a.name for a in network.arcs if not a.to_output)
+        self.network = network
+        single = [s for s in network.input_ids if len(network.arcs_from[s]) == 1]
+        self.upper = self.program.upper.copy()
+        for k, arc in enumerate(self.program.locations):
+            if network.arcs[arc].stream in single:
+                self.upper[k] = 0.0  # an input's own arc is shed by the parent
+        self.splits = bool(
+            any(network.arcs[a].stream not in single for a in self.program.locations)
+        )
+
+    def plans(self, rows: FloatArray) -> tuple[BoolArray, FloatArray]:
+        """Return which rows are feasible (with a plan), and the shares kept for those."""
+        scaled = rows / self.program.max_rates
+        fits = (scaled @ self.program.raw_use.T <= FULL).all(axis=1)
+        good = fits.copy()
+        keep = np.ones((len(rows), len(self.arcs)))
+        if self.splits and not fits.all():
+            over = np.flatnonzero(~fits)
+            dropped = np.zeros((len(over), self.program.location_count))
+            status = np.empty(len(over), dtype=np.int64)
+            _solve_locally(
+                self.program.tableau,
+                self.program.cost,
+                self.upper,
+                self.program.bounded,
+                np.ascontiguousarray(scaled[over]),
+                self.program.arrive_rates,
+                self.program.arrive_drops,
+                self.program.port,
+                dropped,
+                status,
+            )
+            good[over] = status == OPTIMAL
+            keep[np.ix_(over, self.program.locations)] = 1.0 - dropped
+        return good, keep[good]
+
+    def score(self, rows: FloatArray, keep: FloatArray) -> FloatArray:
+        """Weighted throughput of rows with their plans."""
+        drops = np.zeros((len(rows), len(self.network.arcs)))
+        drops[:, : len(self.arcs)] = 1.0 - keep
+        return self.network.evaluate_many(rows, drops).throughput
+
+
+@njit(cache=True)
+def _solve_locally(
+    base: FloatArray,
+    base_cost: FloatArray,
+    upper: FloatArray,
+    bounded: BoolArray,
+    rates: FloatArray,
+    arrive_rates: FloatArray,
+    arrive_drops: FloatArray,
+    port: IntArray,
+    out: FloatArray,
+    status: IntArray,
+) -> None:
+    rows, columns = base.shape[0], base_cost.shape[1]
+    tableau, cost = base.copy(), base_cost.copy()
+    basis, nonbasis = np.empty(rows, dtype=np.int64), np.empty(columns, dtype=np.int64)
+    flipped = np.empty(rows + columns, dtype=np.bool_)
+    variables = np.zeros(columns)
+    pivots = 0
+    for k in range(rates.shape[0]):
+        if k == 0 or pivots > 64:
+            start(base, base_cost, tableau, cost, basis, nonbasis, flipped)
+            pivots = 0
+        state, count = reoptimise(
+            tableau, cost, basis, nonbasis, flipped, upper, bounded, rates[k], 50 * (rows + columns)
+        )
+        pivots += count
+        status[k] = state
+        values(tableau, basis, flipped, upper, columns, rates[k], variables)
+        fractions(arrive_rates, arrive_drops, port, rates[k], variables, out[k])

@@ -1,0 +1,171 @@
+"""The workload of Section 6.1: sets with Zipf-distributed items whose ranks rotate with time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planning.arrays import FloatArray, IntArray
+from planning.errors import InvalidInput
+from planning.joins.model import Tuples
+
+Rates = Sequence[tuple[float, float]]
+"""Rates as (from second, tuples per second), in order of time."""
+
+BURST: Rates = ((0.0, 100.0), (60.0, 500.0), (75.0, 300.0), (105.0, 100.0))
+"""Figures 8 and 11: quiet, a burst of 15 seconds, 30 seconds of elevated rate, quiet again."""
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Two correlated streams.
+
+    At time T the most popular item is a = floor(L * (T mod cycle) / cycle), the next a + 1, and so
+    on, modulo L; stream 1 lags by ``shift_s``. Items are numbered from 0.
+    """
+
+    vocabulary: int = 100  # L
+    mean_items: float = 5.0  # mu
+    items_deviation: float = 1.0  # sigma
+    skew: float = 0.6  # kappa
+    cycle_s: float = 40.0  # varsigma
+    shift_s: float = 25.0  # tau
+    type_frequencies: tuple[float, ...] = (1.0,)  # omega_{i,z}
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.vocabulary < 1:
+            raise InvalidInput(f"vocabulary must be at least 1, got {self.vocabulary}")
+        if not self.cycle_s > 0:
+            raise InvalidInput(f"cycle_s must be positive, got {self.cycle_s:g}")
+        if not sum(self.type_frequencies) > 0 or min(self.type_frequencies) < 0:
+            raise InvalidInput(
+                "type_frequencies must be non-negative with a positive sum, "
+                f"got {self.type_frequencies}"
+            )
+
+    def single_valued(self, values: int = 5000) -> Workload:
+        """Return the same correlation with one of ``values`` values per tuple (L, 1, 0)."""
+        return replace(self, vocabulary=values, mean_items=1.0, items_deviation=0.0)
+
+    def stream(
+        self, which: int, duration_s: float, rates: float | Rates, rng: np.random.Generator
+    ) -> Tuples:
+        """Generate one of the two streams (0 or 1) from second 0 to ``duration_s``."""
+        time = arrivals(duration_s, rates, rng)
+        sizes = np.rint(rng.normal(self.mean_items, self.items_deviation, time.size))
+        sizes = np.clip(sizes, 1, self.vocabulary).astype(np.int64)
+        cycle = np.mod(time - which * self.shift_s, self.cycle_s) / self.cycle_s
+        popular = np.floor(self.vocabulary * cycle).astype(np.int64)
+        ranks = self._ranks(sizes, rng)
+        first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        rows = np.repeat(np.arange(time.size), sizes)
+        items = (ranks + popular[rows]) % self.vocabulary
+        items = items[np.lexsort((items, rows))]
+        omega = np.asarray(self.type_frequencies) / sum(self.type_frequencies)
+        kind = rng.choice(omega.size, size=time.size, p=omega).astype(np.int64)
+        weights = rng.uniform(0.1, 1.0, items.size) if self.weighted else np.ones(items.size)
+        return Tuples(time, first, items, weights, kind)
+
+    def pair(
+        self, duration_s: float, rates: float | Rates, rng: np.random.Generator
+    ) -> tuple[Tuples, Tuples]:
+        """Generate both streams.
+
+        >>> a, b = Workload().pair(10, 50, np.random.default_rng(1))
+        >>> len(a), len(b), bool(np.all(np.diff(a.time) >= 0))
+        (500, 500, True)
+        """
+        return (
+            self.stream(0, duration_s, rates, rng),
+            self.stream(1, duration_s, rates, rng),
+        )
+
+    def _ranks(self, sizes: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw distinct ranks per tuple with Zipf odds: the largest perturbed log-odds win."""
+        log_odds = -self.skew * np.log(np.arange(1, self.vocabulary + 1))
+        if sizes.size and sizes.max() == 1:
+            odds = np.exp(log_odds - log_odds.max())
+            cumulative = np.cumsum(odds) / odds.sum()
+            drawn = np.searchsorted(cumulative, rng.random(sizes.size), side="right")
+            return np.minimum(drawn, self.vocabulary - 1).astype(np.int64)
+        parts = []
+        most = int(sizes.max()) if sizes.size else 0
+        for low in range(0, sizes.size, CHUNK):
+            part = sizes[low : low + CHUNK]
+            noise = rng.random((part.size, self.vocabulary), dtype=np.float32)
+            keys = log_odds.astype(np.float32) - np.log(-np.log(np.maximum(noise, 1e-30)))
+            if most < self.vocabulary:
+                best = np.argpartition(-keys, most, axis=1)[:, :most]
+            else:
+                best = np.tile(np.arange(self.vocabulary), (part.size, 1))
+            order = np.argsort(-np.take_along_axis(keys, best, axis=1), axis=1, kind="stable")
+            best = np.take_along_axis(best, order, axis=1)
+            parts.append(best[np.arange(most)[None, :] < part[:, None]])
+        return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def arrivals(duration_s: float, rates: float | Rates, rng: np.random.Generator) -> FloatArray:
+    """Arrival times: one tuple at a random instant of each slot of length 1 / rate.
+
+    >>> arrivals(3, ((0, 1), (2, 4)), np.random.default_rng(0)).size
+    6
+    """
+    profile = ((0.0, float(rates)),) if isinstance(rates, int | float) else tuple(rates)
+    ends = [start for start, _ in profile[1:]] + [duration_s]
+    parts = []
+    for (start, rate), end in zip(profile, ends, strict=True):
+        stop = min(end, duration_s)
+        if stop <= start or rate <= 0:
+            continue
+        number = round((stop - start) * rate)
+        slots = np.arange(number) + rng.random(number)
+        parts.append(start + slots / rate)
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0)
+
+
+def merged(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
+    """Both streams in order of time: stream, row within the stream, and the tuples.
+
+    At equal times stream 0 comes first.
+
+    >>> from planning.joins.model import single_values
+    >>> s, rows, _ = merged(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
+    >>> s.tolist(), rows.tolist()
+    ([0, 1, 0], [0, 0, 1])
+    """
+    from planning.joins.model import concatenate
+
+    both = concatenate([left, right])
+    stream = np.repeat([0, 1], [len(left), len(right)])
+    rows = np.concatenate([np.arange(len(left)), np.arange(len(right))])
+    order = np.argsort(both.time, kind="stable")
+    return stream[order], rows[order], both.take(order)
+
+
+def inverse_frequencies(utilities: FloatArray) -> tuple[float, ...]:
+    """Type frequencies inversely proportional to utilities (Section 6.5)."""
+    odds = 1.0 / np.asarray(utilities, dtype=np.float64)
+    return tuple((odds / odds.sum()).tolist())
+
+
+def direct_frequencies(utilities: FloatArray) -> tuple[float, ...]:
+    """Type frequencies proportional to utilities (Section 6.5)."""
+    odds = np.asarray(utilities, dtype=np.float64)
+    return tuple((odds / odds.sum()).tolist())
+
+
+def uniform_frequencies(utilities: FloatArray) -> tuple[float, ...]:
+    """Equal type frequencies (Section 6.5)."""
+    return (1.0 / len(utilities),) * len(utilities)
+
+
+FREQUENCIES: dict[str, Callable[[FloatArray], tuple[float, ...]]] = {
+    "uniform": uniform_frequencies,
+    "inverse": inverse_frequencies,
+    "direct": direct_frequencies,
+}

@@ -1,0 +1,368 @@
+"""The compiled heart of the operator: probe one tuple, and process a batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import FloatArray, IntArray
+from planning.joins.kernels import (
+    EPOCH,
+    EQUALITY,
+    HEAD,
+    INNER,
+    INVERTED,
+    LATE,
+    NO_EPOCH,
+    NOTHING,
+    OVERLAP,
+    SCAN_BITS,
+    SEQ,
+    SUBSET,
+    Choice,
+    Scratch,
+    State,
+    advance,
+    bucket_of,
+    choose_items,
+    choose_ordered,
+    collect,
+    cut,
+    inner_product,
+    insert,
+    marked,
+    mix,
+)
+
+COMPARED, MATCHED, FULL, LATE_IN, EXPIRED_IN, RESETS = range(6)  # Tally.total
+LATE_RUN = 100  # tuples in a row behind the windows: the clock has been set back
+
+
+class Rules(NamedTuple):
+    """What does not change while a batch is processed."""
+
+    code: int  # condition
+    threshold: float
+    access: int  # bitmaps, inverted index or hash index
+    window_s: tuple[float, float]
+    counts: tuple[int, int]  # n_1, n_2
+    basic_window_s: float
+    origin_s: float
+    full_probability: float  # of comparing a tuple with the whole window
+    seed: np.uint64
+    emit: bool
+
+
+class Tally(NamedTuple):
+    """What was counted; ``full_*`` only from tuples compared with the whole window."""
+
+    hits: IntArray  # [2 halves, 2, n, Z probe, Z stored]
+    comparisons: IntArray  # [2 halves, 2, n, Z]
+    full_hits: IntArray  # [2, n, Z, Z]
+    full_comparisons: IntArray  # [2, n, Z]
+    total: IntArray  # [6] see the names above
+    now: FloatArray  # [1] largest timestamp seen
+    run: IntArray  # [2] tuples in a row behind the windows; tuples processed
+    utility: FloatArray  # [1] utility of the output so far
+
+
+class Output(NamedTuple):
+    """Matches: the callers' numbers of both tuples."""
+
+    left: IntArray
+    right: IntArray
+    used: IntArray  # [1]
+
+
+class Probe(NamedTuple):
+    """The tuple at hand."""
+
+    time: float
+    stream: int
+    kind: int
+    ident: int
+    half: int  # which half of the statistics it feeds
+    everything: bool  # compared with the whole window
+    check: bool  # timestamps may be out of order: check every match's lag
+
+
+@njit(cache=True, nogil=True)
+def accept(
+    state: State, number: int, probe: Probe, rules: Rules, values: FloatArray, touched: IntArray,
+    tally: Tally, out: Output,
+) -> None:
+    """Count the matches at the touched positions and hand them out; check lags if need be."""
+    i = 1 - probe.stream
+    times, kinds, epochs, idents = state.time[i], state.kind[i], state.epoch[i], state.ident[i]
+    epoch, last = state.meta[i, EPOCH], rules.counts[i] - 1
+    hits, full_hits = tally.hits[probe.half, i], tally.full_hits[i]
+    before, after = rules.window_s[i], rules.window_s[probe.stream]
+    mine, theirs = (out.left, out.right) if probe.stream == 0 else (out.right, out.left)
+    used = out.used[0]
+    matched = 0
+    utility = 0.0
+    for k in range(number):
+        at = touched[k]
+        if probe.check:
+            lag = probe.time - times[at]
+            if lag > before or -lag > after:
+                continue
+        kind = kinds[at]
+        j = min(epoch - epochs[at], last)
+        hits[j, probe.kind, kind] += 1
+        if probe.everything:
+            full_hits[j, probe.kind, kind] += 1
+        utility += values[probe.kind, kind]
+        matched += 1
+        if rules.emit:
+            mine[used] = probe.ident
+            theirs[used] = idents[at]
+            used += 1
+    out.used[0] = used
+    tally.total[MATCHED] += matched
+    tally.utility[0] += utility
+
+
+@njit(cache=True, nogil=True)
+def probe_bits(
+    state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
+    scratch: Scratch,
+) -> int:
+    """Compare a tuple with ranges of window i by vertical bitmaps; return how many match."""
+    mask = state.time.shape[1] - 1
+    words = state.time.shape[1] >> 6
+    bits, sizes = state.bits[i], state.size_bits[i]
+    work, touched = scratch.work, scratch.touched
+    found = 0
+    for q in range(ranges):
+        low, high = scratch.low[q], scratch.high[q]
+        word, last = low >> 6, (high - 1) >> 6
+        while word <= last:
+            ring = word & (words - 1)
+            width = min(last - word + 1, words - ring)
+            row = marked(
+                bits, sizes, i, rules.code, rules.threshold, items, ring, width, work
+            )
+            found = collect(work[row, :width], word, low, high, mask, touched, found)
+            word += width
+    if rules.code == INNER:
+        first, size = state.first[i], state.size[i]
+        stored, stored_weights = state.items[i], state.weights[i]
+        kept = 0
+        for k in range(found):
+            at = touched[k]
+            score = inner_product(first, size, stored, stored_weights, at, items, weights)
+            if score >= rules.threshold:
+                touched[kept] = at
+                kept += 1
+        found = kept
+    return found
+
+
+@njit(cache=True, nogil=True)
+def satisfied(
+    code: int, threshold: float, i: int, common: int, score: float, probe: int, stored: int
+) -> bool:
+    """Whether counts of common items and sizes satisfy the condition."""
+    if code == OVERLAP:
+        return common >= threshold
+    if code == INNER:
+        return common > 0 and score >= threshold
+    if code == EQUALITY:
+        return common == probe and common == stored
+    if (code == SUBSET) == (i == 0):
+        return common == stored
+    return common == probe
+
+
+@njit(cache=True, nogil=True)
+def gather(
+    head: int, oldest: int, item: int, weight: float, low: int, high: int, found: int, mask: int,
+    owner: IntArray, older: IntArray, items: IntArray, weights: FloatArray, count: IntArray,
+    score: FloatArray, touched: IntArray,
+) -> int:
+    """Walk one time-ordered list, newest first, and stop at ``low``; return the touched count."""
+    space = items.size - 1
+    node = head
+    while node >= oldest:
+        place = node & space
+        seq = owner[place]
+        if seq < low:
+            break
+        if seq < high and items[place] == item:
+            at = seq & mask
+            if count[at] == 0:
+                touched[found] = at
+                found += 1
+            count[at] += 1
+            score[at] += weight * weights[place]
+        node = older[place]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def touch_all(low: int, high: int, mask: int, found: int, count: IntArray, touched: IntArray) -> int:
+    """Make every tuple of a range a candidate: an empty probe shares no posting with anything."""
+    for seq in range(low, high):
+        at = seq & mask
+        if count[at] == 0:
+            count[at] = 1
+            touched[found] = at
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def probe_index(
+    state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
+    scratch: Scratch,
+) -> int:
+    """Compare a tuple with ranges of window i through its index; return how many match."""
+    mask, ring = state.time.shape[1] - 1, state.starts.shape[1]
+    count, score, touched = scratch.count, scratch.score, scratch.touched
+    owner, older = state.owner[i], state.older[i]
+    stored, stored_weights = state.items[i], state.weights[i]
+    epochs, sizes, heads = state.epoch[i], state.size[i], state.heads[i]
+    first_live = state.first[i, state.meta[i, HEAD] & mask]
+    of_sets = rules.code != OVERLAP and rules.code != INNER
+    finds_empty = of_sets and (rules.code == EQUALITY or (rules.code == SUBSET) == (i == 0))
+    looked_up = items.size + (1 if finds_empty else 0)
+    found = 0
+    for q in range(ranges):
+        low, high = scratch.low[q], scratch.high[q]
+        newest = epochs[(high - 1) & mask]
+        oldest = epochs[low & mask] if rules.access == INVERTED else newest
+        for e in range(newest, oldest - 1, -1):
+            slot = e % ring if rules.access == INVERTED else 0
+            for k in range(looked_up):
+                item = items[k] if k < items.size else NOTHING
+                weight = weights[k] if k < items.size else 0.0
+                found = gather(
+                    heads[slot, bucket_of(state, item)], first_live, item, weight, low, high,
+                    found, mask, owner, older, stored, stored_weights, count, score, touched,
+                )
+        if items.size == 0 and of_sets:
+            found = touch_all(low, high, mask, found, count, touched)
+    kept = 0
+    for k in range(found):
+        at = touched[k]
+        # A posting under NOTHING is not a common item.
+        common = count[at] if sizes[at] > 0 and items.size > 0 else 0
+        if satisfied(
+            rules.code, rules.threshold, i, common, score[at], items.size, sizes[at]
+        ):
+            touched[kept] = at
+            kept += 1
+        count[at] = 0
+        score[at] = 0.0
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def compare(
+    state: State, time: float, stream: int, kind: int, ident: int, late: bool, items: IntArray,
+    weights: FloatArray, rules: Rules, choice: Choice, values: FloatArray, scratch: Scratch,
+    tally: Tally, out: Output,
+) -> int:
+    """Choose what a tuple is compared with, compare, and return the number of comparisons."""
+    i = 1 - stream
+    n = rules.counts[i]
+    dice = mix(rules.seed ^ np.uint64(tally.run[1]))
+    everything = np.float64(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability
+    half = np.int64(dice & np.uint64(1))
+    cut(state.meta[i], state.starts[i], n, scratch.begin, scratch.end)
+    if everything:
+        scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
+        scratch.compared[:n] = scratch.end[:n] - scratch.begin[:n]
+        ranges = 1
+    elif choice.fraction[i, kind] < 0.0:
+        ranges = choose_items(
+            choice.take[i, kind], choice.oldest[i, kind], choice.carry[i, kind], n, scratch
+        )
+    else:
+        ranges = choose_ordered(
+            choice.order[i, kind], choice.fraction[i, kind], choice.carry[i, kind], n, scratch
+        )
+    total = 0
+    for j in range(n):
+        compared = scratch.compared[j]
+        total += compared
+        tally.comparisons[half, i, j, kind] += compared
+        if everything:
+            tally.full_comparisons[i, j, kind] += compared
+    tally.total[COMPARED] += total
+    tally.total[FULL] += everything
+    if total == 0:
+        return 0
+    if rules.access == SCAN_BITS:
+        found = probe_bits(state, i, ranges, items, weights, rules, scratch)
+    else:
+        found = probe_index(state, i, ranges, items, weights, rules, scratch)
+    if found > 0:
+        check = late or state.meta[i, LATE] >= state.meta[i, HEAD]
+        probe = Probe(time, stream, kind, ident, half, everything, check)
+        accept(state, found, probe, rules, values, scratch.touched, tally, out)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def set_back(state: State, tally: Tally, time: float) -> None:
+    """Start over at ``time``: the clock of the streams has been set back."""
+    for i in range(2):
+        state.meta[i, HEAD] = state.meta[i, SEQ]
+        state.meta[i, EPOCH] = NO_EPOCH
+        state.meta[i, LATE] = -1
+    tally.now[0] = time
+    tally.total[RESETS] += 1
+
+
+@njit(cache=True, nogil=True)
+def step(
+    state: State, time: float, stream: int, kind: int, ident: int, items: IntArray,
+    weights: FloatArray, rules: Rules, choice: Choice, values: FloatArray, scratch: Scratch,
+    tally: Tally, out: Output,
+) -> int:
+    """Process one tuple as in Figure 3: expire, probe the other window, insert into its own."""
+    if tally.now[0] - time > max(rules.window_s[0], rules.window_s[1]):
+        tally.run[0] += 1
+        tally.total[EXPIRED_IN] += 1
+        if tally.run[0] < LATE_RUN:
+            return 0
+        set_back(state, tally, time)
+    tally.run[0] = 0
+    late = time < tally.now[0]
+    tally.total[LATE_IN] += late
+    now = max(time, tally.now[0])
+    tally.now[0] = now
+    epoch = np.int64(np.floor((now - rules.origin_s) / rules.basic_window_s))
+    advance(state, 0, epoch, now, rules.window_s[0], rules.access)
+    advance(state, 1, epoch, now, rules.window_s[1], rules.access)
+    tally.run[1] += 1
+    total = compare(
+        state, time, stream, kind, ident, late, items, weights, rules, choice, values, scratch,
+        tally, out,
+    )
+    insert(state, stream, time, kind, ident, items, weights, rules.access, late)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def process(
+    state: State, begin: int, time: FloatArray, stream: IntArray, kind: IntArray, ident: IntArray,
+    first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, choice: Choice,
+    values: FloatArray, scratch: Scratch, tally: Tally, out: Output,
+) -> int:
+    """Process tuples from ``begin`` on; return the first one not processed for want of room."""
+    for t in range(begin, time.size):
+        other = 1 - stream[t]
+        held = state.meta[other, SEQ] - state.meta[other, HEAD]
+        if rules.emit and out.left.size - out.used[0] < held:
+            return t
+        a, b = first[t], first[t + 1]
+        step(
+            state, time[t], stream[t], kind[t], ident[t], items[a:b], weights[a:b], rules,
+            choice, values, scratch, tally, out,
+        )
+    return time.size

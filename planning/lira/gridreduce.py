@@ -1,0 +1,195 @@
+"""GRIDREDUCE (Algorithm 1): drill down a quad-tree where accuracy is gained most.
+
+As printed, with what it needs to run everywhere: any l (a split that would overshoot is not made),
+l > α² (all cells become regions), α that is no power of two (padded with empty cells). Known
+weaknesses are kept, because this is the paper's partitioner: E[t] ignores n, speed and fairness.
+For better regions see :mod:`planning.lira.halving`.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import FloatArray
+from planning.errors import InvalidInput, check_between
+from planning.lira.partition import Partition, padded
+from planning.lira.reduction import ReductionCurve
+
+
+def grid_reduce(
+    nodes: FloatArray,
+    queries: FloatArray,
+    curve: ReductionCurve,
+    regions: int,
+    throttle_fraction: float,
+) -> Partition:
+    """Return the (α, l)-partitioning of the grids ``nodes[iy, ix]`` and ``queries[iy, ix]``.
+
+    >>> nodes, queries = np.ones((4, 4)), np.zeros((4, 4))
+    >>> queries[0, 0] = 1
+    >>> curve = ReductionCurve.of([5, 10, 15], [1.0, 0.5, 0.3])
+    >>> grid_reduce(nodes, queries, curve, 7, 0.5).rectangles[:4].tolist()
+    [[0, 0, 1, 1], [0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]]
+    """
+    z = check_between("throttle_fraction", throttle_fraction, 0, 1)
+    if regions < 1:
+        raise InvalidInput(f"regions must be at least 1, got {regions}")
+    if nodes.shape != queries.shape or nodes.ndim != 2 or nodes.shape[0] != nodes.shape[1]:
+        raise InvalidInput(
+            f"nodes and queries must be square grids of one size, got {nodes.shape} and "
+            f"{queries.shape}"
+        )
+    side = nodes.shape[0]
+    size = padded(side)
+    symbols = _grid_reduce(
+        pyramid(nodes, size), pyramid(queries, size), size, curve.thresholds, curve.hull,
+        regions, z,
+    )  # fmt: skip
+    return Partition.of(side, symbols)
+
+
+def pyramid(cells: FloatArray, size: int) -> FloatArray:
+    """Return the quad-tree's sums (Stage I), finest level last; level k starts at (4^k − 1)/3."""
+    out = np.empty((4 * size * size - 1) // 3)
+    _pyramid(np.ascontiguousarray(cells, dtype=np.float64), size, out)
+    return out
+
+
+@njit(cache=True)
+def _pyramid(cells, size, out):  # type: ignore[no-untyped-def]
+    start = (size * size - 1) // 3
+    side = cells.shape[0]
+    if side < size:
+        out[start:] = 0.0
+    for y in range(side):
+        for x in range(side):
+            out[start + y * size + x] = cells[y, x]
+    while size > 1:
+        half = size // 2
+        above = start - half * half
+        for y in range(half):
+            top = start + 2 * y * size
+            for x in range(half):
+                i = top + 2 * x
+                out[above + y * half + x] = (out[i] + out[i + 1]) + (
+                    out[i + size] + out[i + size + 1]
+                )
+        start = above
+        size = half
+
+
+@njit(cache=True)
+def _gain(m, n, d, f, rates, z, uniform):  # type: ignore[no-untyped-def]
+    """CALCERRGAIN for the four children's m and n: E − E_p."""
+    total_m = m[0] + m[1] + m[2] + m[3]
+    if total_m == 0.0:
+        return 0.0
+    segments = rates.size
+    whole = total_m * uniform
+    spent = 0.0
+    segment = np.zeros(4, np.int64)
+    error = total_m * d[0]
+    over = (n[0] + n[1] + n[2] + n[3]) * (1.0 - z)  # updates still to be shed
+    for i in range(4):
+        if m[i] == 0.0 and n[i] > 0.0:
+            over -= n[i] * (1.0 - f[segments])
+            segment[i] = segments
+    while over > 0.0:
+        best = -1
+        best_gain = 0.0
+        for i in range(4):
+            if segment[i] < segments and m[i] > 0.0:
+                gain = n[i] * rates[segment[i]] / m[i]
+                if gain > best_gain:
+                    best_gain = gain
+                    best = i
+        if best < 0:
+            break
+        k = segment[best]
+        shed = n[best] * (f[k] - f[k + 1])
+        step = d[k + 1] - d[k]
+        if shed > over:
+            step *= over / shed
+        error += m[best] * step
+        over -= shed
+        segment[best] += 1
+    return whole - error + spent
+
+
+@njit(cache=True)
+def _node_gain(level, y, x, n_tree, m_tree, bottom, d, f, rates, z, uniform, m, n):  # type: ignore[no-untyped-def]
+    if level == bottom:
+        return -1.0
+    side = 1 << (level + 1)
+    start = ((1 << (2 * (level + 1))) - 1) // 3
+    for c in range(4):
+        i = start + (2 * y + c // 2) * side + 2 * x + c % 2
+        m[c] = m_tree[i]
+        n[c] = n_tree[i]
+    return _gain(m, n, d, f, rates, z, uniform)
+
+
+@njit(cache=True)
+def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-untyped-def]
+    bottom = 0
+    while (1 << bottom) < size:
+        bottom += 1
+    rates = (f[:-1] - f[1:]) / (d[1:] - d[:-1])
+    uniform = d[-1]
+    for k in range(rates.size):
+        if f[k + 1] <= z:
+            uniform = d[k] + (f[k] - z) / rates[k] if rates[k] > 0.0 else d[k]
+            break
+    uniform = max(uniform, d[0])
+    split = np.zeros(n_tree.size, np.bool_)
+    m4, n4 = np.empty(4), np.empty(4)
+    gain = _node_gain(0, 0, 0, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4)
+    heap = [(-gain, np.int64(0), np.int64(0), np.int64(0))]
+    found = 1
+    splits = 0
+    while len(heap) > 0 and found + 3 <= regions:
+        _, level, y, x = heapq.heappop(heap)
+        if level == bottom:
+            continue  # stays a region: a cell cannot be split
+        split[((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x] = True
+        splits += 1
+        found += 3
+        for c in range(4):
+            cy, cx = 2 * y + c // 2, 2 * x + c % 2
+            gain = _node_gain(
+                level + 1, cy, cx, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4
+            )
+            heapq.heappush(heap, (-gain, level + 1, cy, cx))
+    return _quad_symbols(split, bottom, splits)
+
+
+@njit(cache=True)
+def _quad_symbols(split, bottom, splits):  # type: ignore[no-untyped-def]
+    """Write quad-tree splits as halvings: across, then upright in both halves."""
+    out = np.empty(6 * splits + 1, np.uint8)
+    used = 0
+    stack = np.empty((8 * (bottom + 2), 3), np.int64)  # (level or −1 for an upright halving, y, x)
+    stack[0] = (0, 0, 0)
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        level, y, x = stack[depth]
+        if level < 0:
+            out[used] = 2
+            used += 1
+            continue
+        if not split[((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x]:
+            out[used] = 0
+            used += 1
+            continue
+        out[used] = 1
+        used += 1
+        for cx in (1, 0):
+            stack[depth] = (level + 1, 2 * y + 1, 2 * x + cx)
+            stack[depth + 1] = (level + 1, 2 * y, 2 * x + cx)
+            stack[depth + 2] = (-1, 0, 0)
+            depth += 3
+    return out[:used]

@@ -1,0 +1,338 @@
+"""Better regions: the cheapest tree of halvings for a price, by dynamic programming.
+
+With a price λ per update and a fairness window [t, t + F] the objective is additive over regions:
+a region with importance m and weight w costs min over Δ in the window of m·Δ + λ·w·f(Δ). Charge μ
+for every region besides, and the cheapest partition follows bottom-up. Of dyadic rectangles, a
+rectangle is either one region, or its two halves across, or its two halves upright,
+
+    C(R) = min( cost(R) + μ,  C(left) + C(right),  C(lower) + C(upper) );
+
+of a quad-tree, one region or its four quarters. Raising μ merges regions; μ is searched until the
+tree has at most l leaves, and the few left over are spent on the splits that gain most. Price and
+partition alternate: the exact throttlers of one partition give the price for the next.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Protocol
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import FloatArray
+from planning.errors import InvalidInput, check_between
+from planning.lira.partition import Partition, Symbols, padded
+from planning.lira.reduction import ReductionCurve
+from planning.lira.throttlers import Setting, ThrottlerPath
+
+SEARCH_STEPS = 40
+TABLE_SHIFT = 48  # drop all but sign, exponent and four mantissa bits of a float64
+TABLE_SIZE = 1 << 15
+LEFT_OVER = 0.02  # share of l that may be left to single splits
+
+
+class Trees(Protocol):
+    """A set of trees over one grid from which the cheapest is drawn."""
+
+    side: int
+
+    def price(self, prices: Prices) -> None:
+        """Compute what every possible region costs."""
+
+    def count(self, charge: float) -> int:
+        """Return the leaves of the cheapest tree when each region is charged ``charge``."""
+
+    def symbols(self, charge: float, regions: int) -> Symbols:
+        """Return that tree, with splits added where they gain most until it has l leaves."""
+
+
+class Prices:
+    """What regions cost at one price: the hull's corners, clipped to the fairness window."""
+
+    def __init__(self, curve: ReductionCurve, price: float, window: float, fairness: float) -> None:
+        d, f = curve.thresholds, curve.hull
+        rates = np.maximum((f[:-1] - f[1:]) / np.diff(d), 0.0)
+        corner = np.concatenate([[True], np.diff(rates) < -1e-12 * rates[0]])
+        ends = np.concatenate([corner, [True]])
+        self.rates = np.minimum.accumulate(rates[corner])
+        self.levels = np.clip(d[ends], window, min(window + fairness, curve.high))
+        self.fractions = curve.convex(self.levels)
+        self.price = price
+        self.table = _rate_table(self.rates)
+
+
+def best_partition(
+    trees: Trees,
+    importance: FloatArray,
+    weight: FloatArray,
+    curve: ReductionCurve,
+    regions: int,
+    throttle_fraction: float,
+    fairness_threshold: float,
+    *,
+    rounds: int = 4,
+    start: Partition | None = None,
+) -> tuple[Partition, Setting]:
+    """Alternate price and partition at one throttle fraction, as long as it helps.
+
+    ``importance`` should be positive wherever ``weight`` is (a small background does it): else a
+    mild budget costs nothing and leaves the partition undetermined.
+    """
+    z = check_between("throttle_fraction", throttle_fraction, 0, 1)
+    if regions < 1:
+        raise InvalidInput(f"regions must be at least 1, got {regions}")
+    # Nothing is shed at z = 1 and nothing can be chosen at z = f(Δmax): plan a little inside.
+    floor = float(curve.hull[-1])
+    inner = min(max(z, floor + 0.02 * (1 - floor)), 1 - 0.02 * (1 - floor))
+
+    def setting_of(partition: Partition) -> Setting:
+        sums = partition.sums(importance), partition.sums(weight)
+        return ThrottlerPath.of(*sums, curve, fairness_threshold).at(inner)
+
+    chosen = start or Partition.even(trees.side, regions, at_most=True)
+    setting = setting_of(chosen)
+    charge = 0.0
+    least = 1e-9 * float(importance.sum()) / max(float(weight.sum()), 1e-300)
+    for _ in range(rounds):
+        price = max(setting.price, least)
+        trees.price(Prices(curve, price, setting.window, fairness_threshold))
+        charge = _charge(trees, regions, charge)
+        candidate = Partition.of(trees.side, trees.symbols(charge, regions))
+        new = setting_of(candidate)
+        if not new.inaccuracy < setting.inaccuracy:
+            break
+        done = new.inaccuracy > setting.inaccuracy * (1 - 1e-3)
+        chosen, setting = candidate, new
+        if done:
+            break
+    return chosen, setting
+
+
+def _charge(trees: Trees, regions: int, guess: float) -> float:
+    """Search the least charge per region that leaves at most l leaves, up to ``LEFT_OVER``."""
+    enough = regions - int(LEFT_OVER * regions)
+    low, low_count = 0.0, float(trees.count(0.0))  # too many leaves
+    if low_count <= regions:
+        return 0.0
+    high, high_count = np.inf, 1.0  # few enough
+    charge = guess if guess > 0 else 1.0
+    for _ in range(SEARCH_STEPS):
+        count = trees.count(charge)
+        if count > regions:
+            low, low_count = charge, count
+        else:
+            high, high_count = charge, count
+            if count >= enough:
+                break
+        if high == np.inf:
+            charge *= max(2.0, (count / regions) ** 1.5)
+        elif low == 0.0:
+            charge *= min(0.5, (count / regions) ** 1.5)
+            if charge < 1e-300:
+                break
+        else:  # the count falls about as a power of the charge: interpolate, but never crawl
+            target = np.log(low_count / (regions - 0.5 * (regions - enough)))
+            share = min(max(target / np.log(low_count / high_count), 0.05), 0.95)
+            charge = low * (high / low) ** share
+            if not low < charge < high:
+                break
+    return float(high)
+
+
+@njit(cache=True)
+def _rate_table(rates):  # type: ignore[no-untyped-def]
+    """For every leading-bits bucket of a ratio: the corners surely crossed at its upper end."""
+    edges = (np.arange(1, TABLE_SIZE + 1) << TABLE_SHIFT).view(np.float64)
+    table = np.zeros(TABLE_SIZE, np.int32)
+    k = rates.size
+    for bucket in range(TABLE_SIZE):
+        edge = edges[bucket]
+        while k > 0 and not rates[k - 1] >= edge:
+            k -= 1
+        table[bucket] = k
+    return table
+
+
+@njit(cache=True)
+def _costs(m, w, price, levels, fractions, rates, table, out):  # type: ignore[no-untyped-def]
+    """Compute the cheapest m·Δ + λ·w·f(Δ) of every rectangle in a flat run."""
+    ratio = np.empty(m.size)
+    scale = 1.0 / price
+    for i in range(m.size):
+        ratio[i] = m[i] * scale / w[i] if w[i] > 0.0 else (np.inf if m[i] > 0.0 else 0.0)
+    bits = ratio.view(np.int64)
+    for i in range(m.size):
+        k = table[bits[i] >> TABLE_SHIFT]
+        x = ratio[i]
+        while k < rates.size and rates[k] >= x:
+            k += 1
+        out[i] = m[i] * levels[k] + price * w[i] * fractions[k]
+
+
+class Halvings:
+    """All dyadic rectangles of a grid: [u, v], both numbered as in a binary heap, root 1."""
+
+    def __init__(self, importance: FloatArray, weight: FloatArray) -> None:
+        self.side = _square_side(importance, weight)
+        self.size = padded(self.side)
+        self._m = _rectangle_sums(np.ascontiguousarray(importance, dtype=np.float64), self.size)
+        self._w = _rectangle_sums(np.ascontiguousarray(weight, dtype=np.float64), self.size)
+        self._cost = np.empty_like(self._m)
+        self._best = np.empty_like(self._m)
+
+    def price(self, prices: Prices) -> None:
+        """Compute what every rectangle costs."""
+        p = prices
+        _price_rectangles(
+            self._m, self._w, p.price, p.levels, p.fractions, p.rates, p.table, self._cost
+        )
+
+    def count(self, charge: float) -> int:
+        """Return the leaves of the cheapest tree at this charge per region."""
+        _halve(self._cost, self._best, self.size, charge)
+        return int(_halving_leaves(self._cost, self._best, self.size, charge)[0])
+
+    def symbols(self, charge: float, regions: int) -> Symbols:
+        """Return the cheapest tree, filled up to l leaves."""
+        _halve(self._cost, self._best, self.size, charge)
+        _, symbols = _halving_leaves(self._cost, self._best, self.size, charge)
+        filled: Symbols = _fill_halvings(symbols, self._cost, self.size, regions)
+        return filled
+
+
+def _square_side(importance: FloatArray, weight: FloatArray) -> int:
+    if importance.shape != weight.shape or importance.ndim != 2 or len(set(weight.shape)) != 1:
+        raise InvalidInput(
+            "importance and weight must be square grids of one size, got "
+            f"{importance.shape} and {weight.shape}"
+        )
+    return int(importance.shape[0])
+
+
+@njit(cache=True)
+def _rectangle_sums(cells, size):  # type: ignore[no-untyped-def]
+    out = np.zeros((2 * size, 2 * size))
+    side = cells.shape[0]
+    for y in range(side):
+        for x in range(side):
+            out[size + x, size + y] = cells[y, x]
+    for u in range(2 * size - 1, 0, -1):
+        if u < size:
+            for v in range(2 * size):
+                out[u, v] = out[2 * u, v] + out[2 * u + 1, v]
+        else:
+            for v in range(size - 1, 0, -1):
+                out[u, v] = out[u, 2 * v] + out[u, 2 * v + 1]
+    return out
+
+
+@njit(cache=True)
+def _price_rectangles(m, w, price, levels, fractions, rates, table, out):  # type: ignore[no-untyped-def]
+    for u in range(1, m.shape[0]):
+        _costs(m[u], w[u], price, levels, fractions, rates, table, out[u])
+
+
+@njit(cache=True)
+def _halve(cost, best, size, charge):  # type: ignore[no-untyped-def]
+    """C(R) for all rectangles, small ones first."""
+    for u in range(2 * size - 1, 0, -1):
+        row, costs = best[u], cost[u]
+        if u < size:
+            low, high = best[2 * u], best[2 * u + 1]
+            for v in range(1, 2 * size):
+                row[v] = min(costs[v] + charge, low[v] + high[v])
+        else:
+            for v in range(1, 2 * size):
+                row[v] = costs[v] + charge
+        for v in range(size - 1, 0, -1):
+            halves = row[2 * v] + row[2 * v + 1]
+            if halves < row[v]:
+                row[v] = halves
+
+
+@njit(cache=True)
+def _halving_leaves(cost, best, size, charge):  # type: ignore[no-untyped-def]
+    """Walk the cheapest tree: number of leaves and symbols; a tie goes to fewer regions."""
+    symbols = np.empty(64, np.uint8)
+    used = 0
+    leaves = 0
+    stack = np.empty((128, 2), np.int64)
+    stack[0] = (1, 1)
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        u, v = stack[depth]
+        if used == symbols.size:
+            symbols = np.concatenate((symbols, np.empty_like(symbols)))
+        whole = cost[u, v] + charge
+        if best[u, v] >= whole:
+            symbols[used] = 0
+            leaves += 1
+        elif u < size and best[2 * u, v] + best[2 * u + 1, v] <= best[u, v]:
+            symbols[used] = 1
+            stack[depth] = (2 * u + 1, v)
+            stack[depth + 1] = (2 * u, v)
+            depth += 2
+        else:
+            symbols[used] = 2
+            stack[depth] = (u, 2 * v + 1)
+            stack[depth + 1] = (u, 2 * v)
+            depth += 2
+        used += 1
+    return leaves, symbols[:used]
+
+
+@njit(cache=True)
+def _fill_halvings(symbols, cost, size, regions):  # type: ignore[no-untyped-def]
+    """Split leaves, the largest gain first, until there are l or nothing is gained."""
+    node = np.empty((symbols.size, 2), np.int64)
+    stack = np.empty((128, 2), np.int64)
+    stack[0] = (1, 1)
+    depth = 1
+    leaves = 0
+    heap = [(0.0, np.int64(0), np.int64(0)) for _ in range(0)]
+    for i in range(symbols.size):
+        depth -= 1
+        u, v = stack[depth]
+        node[i] = (u, v)
+        if symbols[i] == 0:
+            leaves += 1
+            gain, how = _split_gain(cost, size, u, v)
+            if gain > 0.0:
+                heapq.heappush(heap, (-gain, np.int64(i), np.int64(how)))
+        elif symbols[i] == 1:
+            stack[depth] = (2 * u + 1, v)
+            stack[depth + 1] = (2 * u, v)
+            depth += 2
+        else:
+            stack[depth] = (u, 2 * v + 1)
+            stack[depth + 1] = (u, 2 * v)
+            depth += 2
+    extra = np.zeros(symbols.size, np.uint8)
+    added = 0
+    while leaves + added < regions and len(heap) > 0:
+        _, i, how = heapq.heappop(heap)
+        extra[i] = how
+        added += 1
+    out = np.empty(symbols.size + 2 * added, np.uint8)
+    used = 0
+    for i in range(symbols.size):
+        if extra[i] > 0:
+            out[used] = extra[i]
+            out[used + 1] = 0
+            out[used + 2] = 0
+            used += 3
+        else:
+            out[used] = symbols[i]
+            used += 1
+    return out
+
+
+@njit(cache=True)
+def _split_gain(cost, size, u, v):  # type: ignore[no-untyped-def]
+    across = cost[2 * u, v] + cost[2 * u + 1, v] if u < size else np.inf
+    upright = cost[u, 2 * v] + cost[u, 2 * v + 1] if v < size else np.inf
+    if across <= upright:
+        return cost[u, v] - across, 1
+    return cost[u, v] - upright, 2

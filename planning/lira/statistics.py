@@ -1,0 +1,176 @@
+"""The statistics grid (Section 3.2.1): nodes, queries and mean speed of α × α cells.
+
+Cell (ix, iy) has the number ``iy * α + ix``; arrays are ``[iy, ix]``. A position on the upper
+border of the space belongs to the last cell. Speeds are summed in whole micro-units, so that the
+order in which positions arrive cannot change a bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
+from planning.errors import InvalidInput
+
+OUTSIDE = -1
+MICRO = 1e6
+CHUNK = 4096
+DECIMALS = 12
+
+Bounds = tuple[float, float, float, float]
+"""x_low, y_low, x_high, y_high of the space."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The statistics grid; entry ``[iy, ix]`` of every array is cell c_{ix,iy}.
+
+    Attributes
+    ----------
+    bounds
+        x_low, y_low, x_high, y_high of the space.
+    nodes
+        Positions seen in the cell; n_{i,j} is this over the number of snapshots they come from.
+    mean_speed
+        s_{i,j}, 0 where nothing was seen.
+    queries
+        m_{i,j}: every query counts with the share of its area that lies in the cell.
+    """
+
+    bounds: Bounds
+    nodes: IntArray
+    mean_speed: FloatArray
+    queries: FloatArray
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "bounds": list(self.bounds),
+            "nodes": self.nodes.tolist(),
+            "mean_speed": self.mean_speed.tolist(),
+            "queries": self.queries.tolist(),
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Grid:
+        """Read the JSON form back."""
+        x_low, y_low, x_high, y_high = (float(b) for b in document["bounds"])
+        return cls(
+            (x_low, y_low, x_high, y_high),
+            frozen_ints(document["nodes"]),
+            frozen(document["mean_speed"]),
+            frozen(document["queries"]),
+        )
+
+
+def grid(
+    x: FloatArray, y: FloatArray, speed: FloatArray, queries: FloatArray, cells: int, bounds: Bounds
+) -> Grid:
+    """Build the grid of ``cells`` a side from positions that fit in memory.
+
+    >>> xs, ys, speeds = np.array([0.0, 4.0]), np.array([0.0, 4.0]), np.array([3.0, 5.0])
+    >>> g = grid(xs, ys, speeds, np.array([[1.0, 0.0, 3.0, 2.0]]), 2, (0.0, 0.0, 4.0, 4.0))
+    >>> g.nodes.tolist(), g.mean_speed.tolist(), g.queries.tolist()
+    ([[1, 0], [0, 1]], [[3.0, 0.0], [0.0, 5.0]], [[0.5, 0.5], [0.0, 0.0]])
+    """
+    nodes, speeds = cell_sums(cell_ids(x, y, cells, bounds), speed, cells)
+    return assemble(nodes, speeds, queries, cells, bounds)
+
+
+def assemble(
+    nodes: IntArray, speeds: IntArray, queries: FloatArray, cells: int, bounds: Bounds
+) -> Grid:
+    """Return the grid from the sums per cell, as :func:`cell_sums` gives them."""
+    shape = (cells, cells)
+    return Grid(
+        bounds,
+        frozen_ints(nodes.reshape(shape)),
+        frozen(mean_speeds(nodes, speeds).reshape(shape)),
+        frozen(query_counts(queries, cells, bounds)),
+    )
+
+
+def cell_ids(x: FloatArray, y: FloatArray, cells: int, bounds: Bounds) -> IntArray:
+    """Return the cell of every position; -1 outside the space and for NaN.
+
+    >>> cell_ids(np.array([0.0, 1.0, 0.5, 1.1]), np.array([0.0, 1.0, 0.1, 0.5]), 2, (0, 0, 1, 1))
+    array([ 0,  3,  1, -1])
+    """
+    x_low, y_low, x_high, y_high = check_bounds(bounds, cells)
+    inside = (x >= x_low) & (x <= x_high) & (y >= y_low) & (y <= y_high)
+    found = np.full(len(x), OUTSIDE, dtype=np.int64)
+    column = np.floor((x[inside] - x_low) * (cells / (x_high - x_low))).astype(np.int64)
+    row = np.floor((y[inside] - y_low) * (cells / (y_high - y_low))).astype(np.int64)
+    last = cells - 1
+    found[inside] = np.minimum(row, last) * cells + np.minimum(column, last)
+    return found
+
+
+def cell_sums(cell: IntArray, speed: FloatArray, cells: int) -> tuple[IntArray, IntArray]:
+    """Return positions and summed speed, in micro-units, per cell."""
+    inside = cell != OUTSIDE
+    nodes = np.bincount(cell[inside], minlength=cells * cells).astype(np.int64)
+    speeds = np.zeros(cells * cells, dtype=np.int64)
+    np.add.at(speeds, cell[inside], np.rint(speed[inside] * MICRO).astype(np.int64))
+    return nodes, speeds
+
+
+def mean_speeds(nodes: IntArray, speeds: IntArray) -> FloatArray:
+    """Return the mean speed per cell, 0 where there is no node."""
+    return np.asarray(speeds / MICRO / np.maximum(nodes, 1))
+
+
+def query_counts(queries: ArrayLike, cells: int, bounds: Bounds) -> FloatArray:
+    """Return m_{i,j}: queries that partly intersect a cell count fractionally (Section 3.1.1).
+
+    Rows of ``queries`` are (x_low, y_low, x_high, y_high). A query counts with the part of it that
+    lies in the space, in all with 1; one that lies outside counts nowhere.
+
+    The share of a rectangle in a cell is the product of the shares on both axes, so all queries
+    together are one matrix product. The result is rounded to twelve decimals, so that the order
+    of summation inside it leaves no trace.
+    """
+    x_low, y_low, x_high, y_high = check_bounds(bounds, cells)
+    rectangles = np.asarray(queries, dtype=np.float64).reshape(-1, 4)
+    counts = np.zeros((cells, cells))
+    for start in range(0, len(rectangles), CHUNK):
+        part = rectangles[start : start + CHUNK]
+        across = _axis_shares(part[:, 0], part[:, 2], cells, x_low, x_high)
+        upright = _axis_shares(part[:, 1], part[:, 3], cells, y_low, y_high)
+        counts += upright.T @ across
+    return np.round(counts, DECIMALS)
+
+
+def check_bounds(bounds: Bounds, cells: int) -> Bounds:
+    """Return the bounds if they span a space that can be divided into cells."""
+    x_low, y_low, x_high, y_high = (float(b) for b in bounds)
+    if cells < 1:
+        raise InvalidInput(f"cells must be at least 1 a side, got {cells}")
+    finite = bool(np.isfinite([x_low, y_low, x_high, y_high]).all())
+    if not (finite and x_low < x_high and y_low < y_high):
+        raise InvalidInput(
+            "bounds must be finite with x_low < x_high and y_low < y_high, got "
+            f"{x_low:g}, {y_low:g}, {x_high:g}, {y_high:g}"
+        )
+    return x_low, y_low, x_high, y_high
+
+
+def _axis_shares(
+    low: FloatArray, high: FloatArray, cells: int, bottom: float, top: float
+) -> FloatArray:
+    """Return (queries, cells): the share of each interval, clipped to the space, in each cell."""
+    edges = bottom + (top - bottom) * np.arange(cells + 1) / cells
+    edges[-1] = top
+    first, last = np.maximum(low, bottom)[:, None], np.minimum(high, top)[:, None]
+    overlap = np.minimum(last, edges[1:]) - np.maximum(first, edges[:-1])
+    length = last - first
+    shares = np.maximum(overlap, 0.0) / np.where(length > 0, length, 1.0)
+    # An interval of no length lies in one cell as a whole.
+    points = np.flatnonzero((low == high) & (low >= bottom) & (high <= top))
+    place = np.minimum(np.floor((low[points] - bottom) * (cells / (top - bottom))), cells - 1)
+    shares[points, place.astype(np.int64)] = 1.0
+    return np.asarray(shares)

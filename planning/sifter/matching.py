@@ -1,0 +1,221 @@
+"""Which tuples match which queries, without comparing every pair.
+
+A k-d tree over the points (median cuts, buckets of a few points) is walked once per query box: a
+subtree whose bounding box lies inside the query counts as a whole, one outside not at all. The
+cost per box grows with the surface of the box, not with the product of points and queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import FloatArray, IntArray
+from planning.sifter.queries import Queries
+
+BUCKET = 16
+MANY = 8
+
+
+@dataclass(frozen=True, eq=False)
+class PointIndex:
+    """A balanced k-d tree over points; node k has children 2k + 1 and 2k + 2."""
+
+    points: FloatArray  # in tree order
+    order: IntArray  # tree order -> original index
+    start: IntArray  # first point of each node
+    stop: IntArray
+    low: FloatArray  # bounding boxes of the nodes' points
+    high: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray) -> PointIndex:
+        """Index the points; NaN coordinates match no query and are left out."""
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        known = np.flatnonzero(~np.isnan(points).any(axis=1))
+        order = known.astype(np.int64)
+        levels = max(0, int(np.ceil(np.log2(max(1, order.size) / BUCKET))))
+        nodes = 2 ** (levels + 1) - 1
+        start, stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+        low = np.full((nodes, points.shape[1]), np.inf)
+        high = np.full((nodes, points.shape[1]), -np.inf)
+        _build(points, order, start, stop, low, high)
+        return cls(np.ascontiguousarray(points[order]), order, start, stop, low, high)
+
+    def add_up(self, queries: Queries, per_box: FloatArray, size: int) -> FloatArray:
+        """Return, for each of the ``size`` original points, the sum over the boxes it lies in."""
+        inside = np.zeros(len(self.start))
+        single = np.zeros(len(self.points))
+        _add_to_points(
+            self.points, self.start, self.stop, self.low, self.high,
+            queries.low, queries.high, np.ascontiguousarray(per_box, dtype=np.float64),
+            inside, single,
+        )  # fmt: skip
+        sums = np.zeros(size)
+        sums[self.order] = single
+        return sums
+
+    def totals(self, queries: Queries, values: FloatArray) -> FloatArray:
+        """Return, per query, the sum of each of K value columns (n, K) over its matches."""
+        return self._totals(queries, queries.owner, queries.count, values)
+
+    def box_counts(self, queries: Queries) -> FloatArray:
+        """Return the number of points in each box."""
+        boxes = len(queries.owner)
+        ones = np.ones((int(self.order.max(initial=-1)) + 1, 1))
+        return self._totals(queries, np.arange(boxes), boxes, ones)[:, 0]
+
+    def _totals(
+        self, queries: Queries, owner: IntArray, count: int, values: FloatArray
+    ) -> FloatArray:
+        values = np.ascontiguousarray(values[self.order], dtype=np.float64)
+        prefix = np.vstack([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+        sums = np.zeros((count, values.shape[1]))
+        _add_totals(
+            self.points, self.start, self.stop, self.low, self.high,
+            queries.low, queries.high, owner, prefix, values, sums,
+        )  # fmt: skip
+        return sums
+
+
+def hit_counts(points: FloatArray, queries: Queries) -> IntArray:
+    """Return the number of queries that each point satisfies.
+
+    >>> from planning.sifter.queries import boxes
+    >>> two = boxes(np.array([[0.0], [0.5]]), np.array([[1.0], [1.0]]))
+    >>> hit_counts(np.array([[0.2], [0.7], [2.0]]), two).tolist()
+    [1, 2, 0]
+    """
+    index = PointIndex.of(points)
+    sums = index.add_up(queries, np.ones(len(queries.owner)), len(points))
+    return np.rint(sums).astype(np.int64)
+
+
+def spread(points: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
+    """Return the queries' mass w * alpha as mass on points and mass on box centers.
+
+    A query that enough points match gives each of them an equal part, which follows the data
+    inside it; any other gives its boxes parts by volume.
+    """
+    index = PointIndex.of(points)
+    in_box = index.box_counts(queries)
+    matches = np.bincount(queries.owner, weights=in_box, minlength=queries.count)
+    coefficient = queries.coefficient
+    many = matches >= MANY
+    part = np.divide(coefficient, matches, out=np.zeros(queries.count), where=many)
+    mass = index.add_up(queries, part[queries.owner], len(points))
+    volume = np.prod(queries.high - queries.low, axis=1)
+    whole = np.bincount(queries.owner, weights=volume, minlength=queries.count)
+    center_mass = np.where(many[queries.owner], 0.0, coefficient[queries.owner])
+    return mass, center_mass * (volume / whole[queries.owner])
+
+
+@njit(cache=True)
+def _build(points: Any, order: Any, start: Any, stop: Any, low: Any, high: Any) -> None:
+    stop[0] = order.size
+    nodes = start.size
+    d = points.shape[1]
+    for node in range(nodes):
+        a, b = start[node], stop[node]
+        for i in range(a, b):
+            for k in range(d):
+                value = points[order[i], k]
+                low[node, k] = min(low[node, k], value)
+                high[node, k] = max(high[node, k], value)
+        if 2 * node + 2 >= nodes:
+            continue
+        axis = 0
+        for k in range(1, d):
+            if high[node, k] - low[node, k] > high[node, axis] - low[node, axis]:
+                axis = k
+        part = order[a:b]
+        part[:] = part[np.argsort(points[part, axis], kind="mergesort")]
+        middle = (a + b) // 2
+        start[2 * node + 1], stop[2 * node + 1] = a, middle
+        start[2 * node + 2], stop[2 * node + 2] = middle, b
+
+
+@njit(cache=True)
+def _relation(low: Any, high: Any, node: int, box_low: Any, box_high: Any, box: int) -> int:
+    """0: disjoint, 1: crossing, 2: the node's points all lie in the box."""
+    inside = 2
+    for k in range(low.shape[1]):
+        if high[node, k] < box_low[box, k] or low[node, k] >= box_high[box, k]:
+            return 0
+        if low[node, k] < box_low[box, k] or high[node, k] >= box_high[box, k]:
+            inside = 1
+    return inside
+
+
+@njit(cache=True)
+def _contains(points: Any, i: int, box_low: Any, box_high: Any, box: int) -> bool:
+    for k in range(points.shape[1]):
+        if not (box_low[box, k] <= points[i, k] < box_high[box, k]):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _add_to_points(
+    points: Any, start: Any, stop: Any, low: Any, high: Any,
+    box_low: Any, box_high: Any, per_box: Any, inside: Any, single: Any,
+) -> None:  # fmt: skip
+    nodes = start.size
+    stack = np.empty(128, np.int64)
+    for box in range(box_low.shape[0]):
+        stack[0] = 0
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            node = stack[depth]
+            if start[node] == stop[node]:
+                continue
+            relation = _relation(low, high, node, box_low, box_high, box)
+            if relation == 2:
+                inside[node] += per_box[box]
+            elif relation == 1 and 2 * node + 2 < nodes:
+                stack[depth] = 2 * node + 1
+                stack[depth + 1] = 2 * node + 2
+                depth += 2
+            elif relation == 1:
+                for i in range(start[node], stop[node]):
+                    if _contains(points, i, box_low, box_high, box):
+                        single[i] += per_box[box]
+    for node in range(nodes):
+        if inside[node] != 0.0:
+            for i in range(start[node], stop[node]):
+                single[i] += inside[node]
+
+
+@njit(cache=True)
+def _add_totals(
+    points: Any, start: Any, stop: Any, low: Any, high: Any,
+    box_low: Any, box_high: Any, owner: Any, prefix: Any, values: Any, sums: Any,
+) -> None:  # fmt: skip
+    nodes = start.size
+    stack = np.empty(128, np.int64)
+    for box in range(box_low.shape[0]):
+        stack[0] = 0
+        depth = 1
+        query = owner[box]
+        while depth > 0:
+            depth -= 1
+            node = stack[depth]
+            if start[node] == stop[node]:
+                continue
+            relation = _relation(low, high, node, box_low, box_high, box)
+            if relation == 2:
+                for c in range(prefix.shape[1]):
+                    sums[query, c] += prefix[stop[node], c] - prefix[start[node], c]
+            elif relation == 1 and 2 * node + 2 < nodes:
+                stack[depth] = 2 * node + 1
+                stack[depth + 1] = 2 * node + 2
+                depth += 2
+            elif relation == 1:
+                for i in range(start[node], stop[node]):
+                    if _contains(points, i, box_low, box_high, box):
+                        for c in range(prefix.shape[1]):
+                            sums[query, c] += values[i, c]

@@ -1,0 +1,175 @@
+"""Sifter regions S: a complete, non-overlapping division of the data space (Section IV-A).
+
+Every partitioning here, grids included, is a tree of binary cuts: an inner node sends ``x < cut``
+on its axis to the left and the rest to the right, so any point, in the domain or not, has exactly
+one region. Nodes are stored in preorder; regions are the leaves from left to right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
+from planning.errors import InvalidInput
+
+LEAF = -1
+
+Nested = tuple[int, float, Any, Any] | None
+"""A tree while it is built: (axis, cut, left, right), or None for a region."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A cut tree; ``dimension`` is -1 at leaves.
+
+    ``orders`` holds, for a category axis whose codes were rearranged before cutting, the position
+    of each code; empty for all others.
+
+    >>> halves = Partition.from_nested((0, 0.5, None, None))
+    >>> halves.lookup(np.array([[0.2], [0.5], [9.0]])).tolist()
+    [0, 1, 1]
+    """
+
+    dimension: IntArray
+    cut: FloatArray
+    orders: tuple[tuple[int, ...], ...] = field(default=())
+
+    @classmethod
+    def from_nested(
+        cls, root: Nested, orders: tuple[tuple[int, ...], ...] = ()
+    ) -> Partition:
+        """Return the partition of a tree written as nested tuples."""
+        dimension: list[int] = []
+        cut: list[float] = []
+        stack: list[Nested] = [root]
+        while stack:
+            node = stack.pop()
+            dimension.append(LEAF if node is None else node[0])
+            cut.append(0.0 if node is None else node[1])
+            if node is not None:
+                stack += [node[3], node[2]]
+        return cls(frozen_ints(dimension), frozen(cut), orders)
+
+    @property
+    def regions(self) -> int:
+        """Return l, the number of regions."""
+        return (len(self.dimension) + 1) // 2
+
+    @cached_property
+    def right(self) -> IntArray:
+        """Right child of every inner node (the left one follows its parent)."""
+        right = np.full(len(self.dimension), LEAF, dtype=np.int64)
+        waiting: list[int] = []
+        for node, axis in enumerate(self.dimension.tolist()):
+            if axis != LEAF:
+                waiting.append(node)
+            elif waiting and node + 1 < len(right):
+                right[waiting.pop()] = node + 1
+        return frozen_ints(right)
+
+    @cached_property
+    def leaf(self) -> IntArray:
+        """Region of every leaf node, -1 at inner ones."""
+        is_leaf = self.dimension == LEAF
+        return frozen_ints(np.where(is_leaf, np.cumsum(is_leaf) - 1, LEAF))
+
+    def lookup(self, points: FloatArray) -> IntArray:
+        """Return the region of each point; -1 where a coordinate is NaN."""
+        points = self.arranged(np.asarray(points, dtype=np.float64))
+        node = np.zeros(len(points), dtype=np.int64)
+        active = np.arange(len(points))
+        while active.size:
+            here = node[active]
+            axis = self.dimension[here]
+            active, here, axis = (a[axis != LEAF] for a in (active, here, axis))
+            goes_left = points[active, axis] < self.cut[here]
+            node[active] = np.where(goes_left, here + 1, self.right[here])
+        region = self.leaf[node]
+        return np.asarray(np.where(np.isnan(points).any(axis=1), LEAF, region))
+
+    def arranged(self, points: FloatArray) -> FloatArray:
+        """Return the points with every rearranged category code replaced by its position."""
+        if not any(self.orders):
+            return points
+        points = points.copy()
+        for axis, order in enumerate(self.orders):
+            if order:
+                points[:, axis] = arrange_codes(points[:, axis], order)
+        return points
+
+    def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the regions' corners (l, d) in a space with corners ``low``, ``high``."""
+        lows = np.empty((self.regions, len(low)))
+        highs = np.empty((self.regions, len(low)))
+        stack = [(0, low, high)]
+        while stack:
+            node, here_low, here_high = stack.pop()
+            axis = int(self.dimension[node])
+            if axis == LEAF:
+                lows[self.leaf[node]], highs[self.leaf[node]] = here_low, here_high
+                continue
+            middle_high, middle_low = here_high.copy(), here_low.copy()
+            middle_high[axis] = middle_low[axis] = self.cut[node]
+            stack.append((int(self.right[node]), middle_low, here_high))
+            stack.append((node + 1, here_low, middle_high))
+        return lows, highs
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form: axes in preorder (-1 for a region), and the cuts."""
+        inner = self.dimension != LEAF
+        return {
+            "dimension": self.dimension.tolist(),
+            "cut": self.cut[inner].tolist(),
+            "orders": [list(order) for order in self.orders],
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Partition:
+        """Read the JSON form back; refuse what is not a tree."""
+        dimension = np.array(document["dimension"], dtype=np.int64)
+        check_preorder(dimension)
+        cut = np.zeros(len(dimension))
+        cut[dimension != LEAF] = document["cut"]
+        orders = tuple(tuple(int(c) for c in order) for order in document.get("orders", ()))
+        return cls(frozen_ints(dimension), frozen(cut), orders)
+
+
+def arrange_codes(codes: FloatArray, order: tuple[int, ...]) -> FloatArray:
+    """Return the position of each category code; codes of no category become NaN."""
+    known = (codes >= 0) & (codes < len(order))
+    positions = np.full(len(codes), np.nan)
+    positions[known] = np.asarray(order, dtype=np.float64)[codes[known].astype(np.int64)]
+    return positions
+
+
+def check_preorder(dimension: IntArray) -> None:
+    """Raise unless ``dimension`` is the preorder of one whole binary tree."""
+    open_places = 1 + np.cumsum(np.where(dimension == LEAF, -1, 1))
+    whole = dimension.size > 0 and open_places[-1] == 0 and bool((open_places[:-1] > 0).all())
+    if not whole or dimension.min(initial=0) < LEAF:
+        raise InvalidInput(
+            "partition.dimension must be the preorder of a whole cut tree, got one that is "
+            "truncated or overlong; take the plan from its store again"
+        )
+
+
+def cut_between(below: float, above: float, discrete: bool = False) -> float:
+    """Return a cut in (below, above]: the middle, short to write if it can be.
+
+    Halfway in float32 takes four bytes in the compact form; a discrete axis is cut at a whole
+    number.
+
+    >>> cut_between(0.1, 0.3), cut_between(3, 4, discrete=True)
+    (0.20000000298023224, 4.0)
+    """
+    if discrete:
+        return float(np.floor((below + above) / 2.0) + 1.0)
+    middle = below + (above - below) / 2.0
+    for candidate in (float(np.float32(middle)), middle):
+        if below < candidate <= above:
+            return candidate
+    return above

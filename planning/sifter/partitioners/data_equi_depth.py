@@ -1,0 +1,14 @@
+"""Data equi-depth: regions of equal sample frequency (Section V)."""
+
+from __future__ import annotations
+
+from planning.sifter.parameters import Parameters
+from planning.sifter.partition import Partition
+from planning.sifter.partitioners.sample import Sample
+from planning.sifter.partitioners.slabs import equal_depth, slabs_per_axis
+
+
+def partition(sample: Sample, parameters: Parameters) -> Partition:
+    """Cut the sample axis after axis into u equally filled slabs, l = u**n."""
+    u = slabs_per_axis(parameters.regions, sample.dimensions)
+    return Partition.from_nested(equal_depth(sample.points, u, sample.discrete))

@@ -1,0 +1,220 @@
+"""The queries Q as boxes: R(q), weight w, QoS slope alpha (Sections II-B and II-C).
+
+A query is one or more disjoint boxes and keeps one completeness over all of them. Weights are
+normalised to sum to 1; QoS is ``alpha * completeness + 1 - alpha``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from upath import UPath
+
+from planning.arrays import FloatArray, IntArray, frozen, frozen_ints, sorted_sum
+from planning.errors import InvalidInput
+from planning.home import Home
+from planning.sifter.space import Space
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries:
+    """Row b of ``low``, ``high`` and ``owner`` is box b; row q of the others is query q."""
+
+    low: FloatArray  # (boxes, d), inclusive
+    high: FloatArray  # (boxes, d), exclusive
+    owner: IntArray  # (boxes,) index of the query
+    weight: FloatArray  # w_q, normalised
+    slope: FloatArray  # alpha_q
+
+    @property
+    def count(self) -> int:
+        """Return |Q|."""
+        return int(self.weight.size)
+
+    @property
+    def coefficient(self) -> FloatArray:
+        """Return w_q * alpha_q: the QoS lost when query q gets nothing."""
+        return np.asarray(self.weight * self.slope)
+
+    @property
+    def base_qos(self) -> float:
+        """Return sum of w_q * (1 - alpha_q), the part of B that no region contributes to."""
+        return sorted_sum(self.weight * (1.0 - self.slope))
+
+
+def boxes(
+    low: FloatArray,
+    high: FloatArray,
+    weight: Sequence[float] | FloatArray | None = None,
+    slope: Sequence[float] | FloatArray | None = None,
+    owner: Sequence[int] | IntArray | None = None,
+) -> Queries:
+    """Return queries from half-open boxes; without ``owner`` every box is a query of its own.
+
+    >>> q = boxes(np.zeros((2, 1)), np.ones((2, 1)), weight=[1, 3])
+    >>> q.weight.tolist(), q.base_qos
+    ([0.25, 0.75], 0.0)
+    """
+    low, high = np.atleast_2d(low), np.atleast_2d(high)
+    owners = np.arange(len(low)) if owner is None else np.asarray(owner, dtype=np.int64)
+    count = int(owners.max(initial=-1)) + 1 if weight is None else len(weight)
+    weights = np.ones(count) if weight is None else np.asarray(weight, dtype=np.float64)
+    slopes = np.ones(count) if slope is None else np.asarray(slope, dtype=np.float64)
+    return Queries(
+        frozen(low), frozen(high), frozen_ints(owners), frozen(_normalised(weights)), frozen(slopes)
+    )
+
+
+def of(definition: Any) -> Queries:
+    """Return the queries of a stream definition, inline ones first, then those of its file."""
+    space = Space.of(definition)
+    entries: list[dict[str, Any]] = [
+        query.model_dump(include={"name", "ranges", "where", "weight", "qos_slope"})
+        for query in definition.queries.inline
+    ]
+    if definition.queries.file is not None:
+        entries += read(locate(definition.queries.file, definition.source))
+    return parse(entries, space)
+
+
+def locate(file: str, source: str = "") -> UPath:
+    """Return where a queries file lies: beside its definition if there, else below the home."""
+    beside = Path(source).parent / file if source else None
+    if beside is not None and beside.is_file():
+        return UPath(beside)
+    return Home.from_environment().resolve(file)
+
+
+def read(path: UPath) -> list[dict[str, Any]]:
+    """Read a file of queries: JSON lines, or Parquet with ``<attribute>_low`` / ``_high``."""
+    try:
+        if path.suffix == ".parquet":
+            return _read_parquet(path)
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InvalidInput(
+            f"queries.file must be readable, got {path} ({error.strerror or error}); "
+            "give a path beside the definition, below the home, or a URL"
+        ) from None
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"{path}:{number} must be one JSON object, got {error}") from None
+        if not isinstance(entry, dict):
+            raise InvalidInput(f"{path}:{number} must be one JSON object, got {line[:60]!r}")
+        entries.append(entry)
+    return entries
+
+
+def parse(entries: Iterable[dict[str, Any]], space: Space) -> Queries:
+    """Turn written queries into boxes clipped to the space.
+
+    A query that lies outside the domain keeps no box: no tuple can match it, so its completeness
+    is 1 whatever is dropped.
+    """
+    low: list[FloatArray] = []
+    high: list[FloatArray] = []
+    owner: list[int] = []
+    weight: list[float] = []
+    slope: list[float] = []
+    for index, entry in enumerate(entries):
+        label = f"query {entry.get('name') or index}"
+        weight.append(_non_negative(label, "weight", entry.get("weight", 1.0)))
+        slope.append(_non_negative(label, "qos_slope", entry.get("qos_slope", 1.0)))
+        for box_low, box_high in _boxes_of(entry, label, space):
+            low.append(box_low)
+            high.append(box_high)
+            owner.append(index)
+    width = len(space.axes)
+    return Queries(
+        frozen(np.array(low).reshape(-1, width)),
+        frozen(np.array(high).reshape(-1, width)),
+        frozen_ints(owner),
+        frozen(_normalised(np.array(weight))),
+        frozen(slope),
+    )
+
+
+def _boxes_of(
+    entry: dict[str, Any], label: str, space: Space
+) -> list[tuple[FloatArray, FloatArray]]:
+    where = entry.get("where")
+    if where:
+        from planning.sifter.where import disjoint_boxes
+
+        return disjoint_boxes(where, space, label)
+    return _range_box(entry.get("ranges") or {}, label, space)
+
+
+def _range_box(
+    ranges: dict[str, Any], label: str, space: Space
+) -> list[tuple[FloatArray, FloatArray]]:
+    unknown = sorted(set(ranges) - set(space.names))
+    if unknown:
+        raise InvalidInput(
+            f"{label}: ranges must name {', '.join(space.names)}, got {', '.join(unknown)}"
+        )
+    low, high = space.low.copy(), space.high.copy()
+    for i, axis in enumerate(space.axes):
+        if axis.name not in ranges:
+            continue
+        first, last = _pair(ranges[axis.name], label, axis.name)
+        if axis.kind != "float":
+            first = float(np.ceil(first))
+        low[i] = max(low[i], first)
+        high[i] = min(high[i], axis.edge_after(last))
+    return [(low, high)] if bool(np.all(low < high)) else []
+
+
+def _pair(value: Any, label: str, attribute: str) -> tuple[float, float]:
+    try:
+        first, last = (float(v) for v in value)
+    except (TypeError, ValueError):
+        first, last = float("nan"), float("nan")
+    if not first <= last:
+        raise InvalidInput(f"{label}: range of {attribute} must be [low, high], got {value}")
+    return first, last
+
+
+def _non_negative(label: str, field: str, value: Any) -> float:
+    number = float(value)
+    if not (np.isfinite(number) and number >= 0):
+        raise InvalidInput(f"{label}: {field} must be a finite number >= 0, got {value}")
+    return number
+
+
+def _normalised(weights: FloatArray) -> FloatArray:
+    """Scale weights to sum to 1 (Section II-B)."""
+    total = sorted_sum(weights)
+    if weights.size and total <= 0:
+        raise InvalidInput(
+            "weights of the queries must not all be 0; give at least one query a weight > 0"
+        )
+    return weights / total if weights.size else weights
+
+
+def _read_parquet(path: UPath) -> list[dict[str, Any]]:
+    import pyarrow.parquet as parquet
+
+    with path.open("rb") as stream:
+        rows = parquet.read_table(stream).to_pylist()
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: dict[str, Any]) -> dict[str, Any]:
+    ranges = {
+        name.removesuffix("_low"): (row[name], row[name.removesuffix("_low") + "_high"])
+        for name in row
+        if name.endswith("_low") and row[name] is not None
+    }
+    kept = {k: row[k] for k in ("name", "where", "weight", "qos_slope") if row.get(k) is not None}
+    return {**kept, "ranges": ranges}

@@ -1,0 +1,91 @@
+"""What a plan does to tuples it has not seen, against random dropping.
+
+Completeness is measured: the tuples are offered to a real shedder, and each query's matches are
+counted before and after. When more than z passes, the server drops the rest blindly, so that both
+sides get the same amount of data. A query without matches has completeness 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning import sampling
+from planning.arrays import BoolArray, Columns, FloatArray
+from planning.errors import StatisticsError
+from planning.families import Outcome
+from planning.sifter import queries as query_module
+from planning.sifter.matching import PointIndex
+from planning.sifter.plan import Plan
+from planning.sifter.queries import Queries
+from planning.sifter.shedder import Shedder
+from planning.sifter.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """QoS that the queries really got: V* (linear, may fall below 0 where alpha > 1), clipped."""
+
+    quality: float
+    clipped_quality: float
+    passed_fraction: float
+
+
+def evaluate(
+    plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
+) -> tuple[Outcome, ...]:
+    """Shed ``samples`` with the plan at each load, and at random, and compare."""
+    points = Space.of(definition).matrix(samples)
+    if not len(points):
+        raise StatisticsError("samples must hold at least one tuple, got none")
+    asked = query_module.of(definition)
+    bench = Bench(points, asked)
+    outcomes = []
+    for load in loads:
+        measured = bench.measure(Shedder(plan, load).offer(points), load)
+        random = bench.measure(bench.random_mask(load), load)
+        outcomes.append(
+            Outcome(
+                load=float(load),
+                predicted_quality=plan.predicted_quality(load),
+                quality=measured.quality,
+                random_quality=random.quality,
+                passed_fraction=measured.passed_fraction,
+                offered=len(points),
+            )
+        )
+    return tuple(outcomes)
+
+
+class Bench:
+    """Fresh tuples and queries, indexed once, on which many plans can be measured."""
+
+    def __init__(self, points: FloatArray, queries: Queries) -> None:
+        self.points = points
+        self.queries = queries
+        self.index = PointIndex.of(points)
+        self.matches = self.index.totals(queries, np.ones((len(points), 1)))[:, 0]
+        self._keys = sampling.stable_keys([*points.T, np.arange(len(points))])
+
+    def random_mask(self, load: float) -> BoolArray:
+        """Keep exactly a fraction ``load`` of the tuples, chosen by hash."""
+        keep = np.zeros(len(self.points), dtype=np.bool_)
+        keep[np.argsort(self._keys, kind="stable")[: round(load * len(keep))]] = True
+        return keep
+
+    def measure(self, keep: BoolArray, load: float) -> Measured:
+        """Return the QoS when only the kept tuples, at most a fraction ``load``, are processed."""
+        kept = self.index.totals(self.queries, keep[:, None].astype(np.float64))[:, 0]
+        passed = float(keep.mean())
+        processed = min(1.0, load / passed) if passed > 0 else 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            completeness = np.where(self.matches > 0, kept * processed / self.matches, 1.0)
+        qos = 1.0 - self.queries.slope * (1.0 - completeness)
+        return Measured(
+            quality=float(np.dot(self.queries.weight, qos)),
+            clipped_quality=float(np.dot(self.queries.weight, np.maximum(qos, 0.0))),
+            passed_fraction=passed,
+        )

@@ -1,0 +1,1 @@
+"""Airflow's side of Headgate: operators, links, the trigger form, the Plans page."""

@@ -1,0 +1,43 @@
+"""The library as one zip file, for Spark's drivers and executors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+from headgate_airflow.places import REPOSITORY
+
+PACKAGES = ("planning", "expectations", "spark_apps")
+SUFFIXES = (".py", ".json", ".yaml")
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
+
+
+def code_archive(cache: Path, repository: Path = REPOSITORY) -> Path:
+    """Return the zip of the library, named after its content; made once per content."""
+    files = [
+        path
+        for package in PACKAGES
+        for path in sorted((repository / package).rglob("*"))
+        if path.suffix in SUFFIXES and path.is_file()
+    ]
+    content = [(path.relative_to(repository).as_posix(), path.read_bytes()) for path in files]
+    digest = hashlib.sha256()
+    for name, data in content:
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    archive = cache / f"headgate-{digest.hexdigest()[:16]}.zip"
+    if not archive.exists():
+        _write(archive, content)
+    return archive
+
+
+def _write(archive: Path, content: list[tuple[str, bytes]]) -> None:
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=archive.parent, suffix=".part")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archived:
+        for name, data in content:
+            archived.writestr(zipfile.ZipInfo(name, EPOCH), data, zipfile.ZIP_DEFLATED)
+    os.replace(part, archive)

@@ -1,0 +1,290 @@
+"""Airflow on embedded defaults: once through the demo streams, or up until stopped.
+
+``python -m headgate_airflow.embedded run`` lands a batch of demo samples per demo stream, starts
+Airflow, triggers the planning DAGs, waits for them, stops Airflow and tries the published plans.
+``up`` starts Airflow with its UI and stays. Everything is kept below ``var/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from upath import UPath
+
+from headgate_airflow.local import (
+    USER,
+    LocalAirflow,
+    LocalAirflowError,
+    check_java,
+    free_port,
+    is_free,
+    wait_until,
+)
+from headgate_airflow.places import REPOSITORY
+from headgate_airflow.rest import Rest, RestError
+from planning import families
+from planning.artifacts import SigningKey
+from planning.errors import PlanningError
+from planning.home import Home
+from planning.streams import StreamDefinition, load_folder
+
+START_S = 180.0
+RUN_S = 900.0
+POLL_S = 0.5
+LOG_LINES = 25
+UI_PORT = 8080
+SLOW_S = 6.0
+WORDS = {
+    "running": "is running",
+    "success": "done",
+    "failed": "FAILED",
+    "up_for_retry": "failed, will be tried again",
+    "upstream_failed": "not started",
+    "skipped": "skipped",
+}
+
+
+@dataclass
+class Progress:
+    """One line per change, with the seconds since the start."""
+
+    say: Callable[[str], None] = lambda text: print(text, flush=True)
+    started: float = field(default_factory=time.monotonic)
+
+    def __call__(self, text: str) -> None:
+        """Print one line."""
+        self.say(f"[{time.monotonic() - self.started:5.1f} s] {text}")
+
+
+@dataclass
+class Watched:
+    """One run that is being waited for."""
+
+    definition: StreamDefinition
+    run_id: str
+    seen: dict[str, str] = field(default_factory=dict)
+    since: float = 0.0
+    state: str = "queued"
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG of the run."""
+        return dag_id(self.definition)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.state in ("success", "failed")
+
+
+def dag_id(definition: StreamDefinition) -> str:
+    """Return the name of the stream's planning DAG."""
+    return f"plan_{definition.stream}"
+
+
+def demo_streams(folder: Path) -> list[StreamDefinition]:
+    """Return the demo streams of a folder of definitions."""
+    good, bad = load_folder(folder)
+    for error in bad:
+        print(f"headgate: left out, because the definition has mistakes:\n{error}", file=sys.stderr)
+    found = [definition for definition in good if definition.demo]
+    if not found:
+        raise LocalAirflowError(
+            f"{folder} has no demo stream; mark at least one definition with demo: true"
+        )
+    return found
+
+
+def set_up(airflow: LocalAirflow) -> Home:
+    """Return Airflow's home with a signing key in it, so that nodes can trust it from the start."""
+    home = Home.at(airflow.home)
+    SigningKey.load_or_create(home.keys)
+    return home
+
+
+def land_demo(home: Home, definition: StreamDefinition) -> None:
+    """Let the next batch of generated samples of a demo stream arrive."""
+    folder: UPath = home.resolve(definition.landing)
+    folder.mkdir(parents=True, exist_ok=True)
+    batch = sum(1 for _ in folder.iterdir())
+    families.family(definition.family).room("demo").land(folder, batch, definition)
+
+
+def watch(airflow: LocalAirflow, rest: Rest, runs: Sequence[Watched], progress: Progress) -> None:
+    """Show what the runs do until all of them have ended."""
+    end = time.monotonic() + RUN_S
+    while not all(run.ended for run in runs):
+        airflow.check_alive()
+        if time.monotonic() > end:
+            raise LocalAirflowError(
+                f"the planning runs took more than {RUN_S:.0f} s; see {airflow.logs}"
+            )
+        time.sleep(POLL_S)
+        for run in runs:
+            if not run.ended:
+                _look(rest, run, progress)
+
+
+def _look(rest: Rest, run: Watched, progress: Progress) -> None:
+    run.state = rest.state(run.dag_id, run.run_id)
+    for task in rest.tasks(run.dag_id, run.run_id):
+        name, state = task["task_id"], task["state"] or ""
+        if state == run.seen.get(name) or state not in WORDS:
+            continue
+        if state == "running":
+            # Most stages end before a line about their start would help.
+            run.since = run.since or time.monotonic()
+            if time.monotonic() - run.since < SLOW_S:
+                continue
+        run.seen[name] = state
+        run.since = run.since if state == "running" else 0.0
+        took = f" in {task.get('duration') or 0.0:.1f} s" if state == "success" else ""
+        progress(f"{run.definition.stream}: {name} {WORDS[state]}{took}")
+
+
+def explain_failure(rest: Rest, run: Watched) -> str:
+    """Return the end of the log of the task that failed."""
+    for task in rest.tasks(run.dag_id, run.run_id):
+        if task["state"] == "failed":
+            name = task["task_id"]
+            lines = rest.log(run.dag_id, run.run_id, name, task["try_number"])[-LOG_LINES:]
+            text = "\n".join(f"    {line}" for line in lines)
+            return f"stream {run.definition.stream} failed in {name}:\n{text}"
+    return f"stream {run.definition.stream} failed before any task did"
+
+
+def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: Progress) -> int:
+    """Run the planning DAG of every stream once, through Airflow; return how many failed."""
+    check_java(airflow.environment())
+    home = set_up(airflow)
+    for definition in streams:
+        land_demo(home, definition)
+        say(f"{definition.stream}: a batch of demo samples landed")
+    rest = Rest(airflow.url, USER, airflow.password)
+    say("Airflow starts")
+    airflow.migrate()
+    # No dag-processor: the DAGs are written to the database once, which is quicker.
+    airflow.start(("api-server", "scheduler"))
+    airflow.reserialize()
+    wait_until(rest.is_up, airflow, START_S, "the start of Airflow")
+    runs = []
+    for definition in streams:
+        rest.end_active_runs(dag_id(definition))
+        runs.append(Watched(definition, rest.trigger(dag_id(definition))))
+        rest.pause(dag_id(definition), False)
+    say(f"triggered {', '.join(run.dag_id for run in runs)}")
+    watch(airflow, rest, runs, say)
+    failed = [run for run in runs if run.state == "failed"]
+    for run in failed:
+        print(explain_failure(rest, run), file=sys.stderr)
+    for definition in streams:
+        rest.pause(dag_id(definition), True)
+    say("Airflow stops")
+    return len(failed)
+
+
+def run(folder: Path, streams: Path, port: int | None) -> int:
+    """Plan every demo stream once and try the plans; return the exit code."""
+    chosen = _port(port, free_port, "run")
+    definitions = demo_streams(streams)
+    say = Progress()
+    with LocalAirflow(folder, chosen, streams, schedules=False) as airflow:
+        failed = plan_once(airflow, definitions, say)
+    if failed:
+        print(f"headgate: {failed} of {len(definitions)} streams failed; Airflow's own output is "
+              f"in {airflow.logs}. Published plans stay in force.", file=sys.stderr)  # fmt: skip
+        return 1
+    say("runtime shedders try the published plans")
+    trial = [sys.executable, "-m", "planning.trial"]
+    return subprocess.call([*trial, "--home", str(airflow.home), "--streams", str(streams)])
+
+
+def up(folder: Path, streams: Path, port: int | None) -> int:
+    """Start Airflow with its UI and stay until interrupted."""
+    chosen = _port(port, lambda: UI_PORT, "up")
+    definitions = demo_streams(streams)
+    say = Progress()
+    with LocalAirflow(folder, chosen, streams) as airflow:
+        check_java(airflow.environment())
+        say("Airflow starts")
+        airflow.migrate()
+        airflow.start()
+        home = set_up(airflow)
+        rest = Rest(airflow.url, USER, airflow.password)
+        wait_until(rest.is_up, airflow, START_S, "the start of Airflow")
+        for definition in definitions:
+            name = dag_id(definition)
+            wait_until(lambda name=name: rest.has_dag(name), airflow, START_S, f"parsing {name}")
+            rest.end_active_runs(name)
+            land_demo(home, definition)
+            rest.trigger(name)
+            rest.pause(name, False)
+        names = ", ".join(dag_id(definition) for definition in definitions)
+        print(
+            f"\n  Airflow   {airflow.url}\n  Plans     {airflow.url}/plugin/plans\n"
+            f"  login     {USER} / {airflow.password}\n  DAGs      {names} (each is running once)\n"
+            f"  logs      {airflow.logs}\n\n  Ctrl-C stops everything.\n",
+            flush=True,
+        )
+        while True:
+            airflow.check_alive()
+            time.sleep(1)
+
+
+def _port(port: int | None, default: Callable[[], int], command: str) -> int:
+    chosen = port if port is not None else default()
+    if not is_free(chosen):
+        raise LocalAirflowError(
+            f"port {chosen} is taken by another program; choose another one: "
+            f"make {command} PORT={chosen + 1}"
+        )
+    return chosen
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Make termination an exception, so that what was started is also ended."""
+
+    def end(number: int, _: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    # A shell's & makes children ignore the interrupt; Airflow's processes must not inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    yield
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``python -m headgate_airflow.embedded``."""
+    parser = argparse.ArgumentParser(prog="python -m headgate_airflow.embedded")
+    parser.add_argument("command", choices=("run", "up"))
+    parser.add_argument("--port", type=int, default=os.environ.get("PORT") or None)
+    parser.add_argument("--var", type=Path, default=REPOSITORY / "var", help="where all is kept")
+    parser.add_argument("--streams", type=Path, default=REPOSITORY / "dags" / "streams")
+    arguments = parser.parse_args(argv)
+    command = {"run": run, "up": up}[arguments.command]
+    with _interruptible():
+        try:
+            return command(arguments.var.resolve(), arguments.streams.resolve(), arguments.port)
+        except KeyboardInterrupt:
+            print("\nstopped", file=sys.stderr)
+            return 130
+        except (PlanningError, RestError) as error:
+            print(f"headgate: {error}", file=sys.stderr)
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

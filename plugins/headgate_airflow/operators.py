@@ -1,0 +1,256 @@
+"""The stages as operators.
+
+Each one finds its run's folder by stream and run id, calls the stage, and tells Airflow what
+became of it: a mistake that a repetition cannot cure fails at once, anything else is retried.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from headgate_airflow.code import code_archive
+from headgate_airflow.form import overrides
+from headgate_airflow.links import DataDocsLink, PlanLink
+from headgate_airflow.places import APPS, cache_folder
+from planning.errors import PlanningError, StoreError
+from planning.home import Home
+from planning.stages.run import Run
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from planning.streams import StreamDefinition
+
+VALIDATE_APP = "validate.py"
+STATISTICS_APPS = {"sifter": "region_frequencies.py"}
+"""The Spark application that makes each family's statistics."""
+
+REJECTED = 3
+"""Exit code of a Spark application that judged its input unusable."""
+EXIT_CODE = re.compile(r"(?:Error|spark exit) code is: (\d+)")
+NO_JAVA = (
+    "Spark needs Java 17 or 21, and {java} does not run here; install one "
+    "(Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME to it, then clear this "
+    "task."
+)
+
+
+@contextmanager
+def planning_errors() -> Iterator[None]:
+    """Fail for good on errors that a repetition cannot cure; let the others be retried."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except PlanningError as error:
+        raise AirflowFailException(str(error)) from error
+
+
+def run_of(stream: str, context: Context) -> tuple[Home, Run]:
+    """Return the home and the folder of the run that a task belongs to."""
+    home = Home.from_environment()
+    return home, Run.of(home, stream, context["run_id"])
+
+
+class StageOperator(BaseOperator):
+    """Base of the stages that run inside the task."""
+
+    ui_color = "#e7f0f5"
+
+    def __init__(self, *, stream: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+
+    def execute(self, context: Context) -> Any:
+        """Run the stage."""
+        home, run = run_of(self.stream, context)
+        with planning_errors():
+            return self.stage(home, run, context)
+
+    def stage(self, home: Home, run: Run, context: Context) -> Any:
+        """Do the stage's work and return a small summary."""
+        raise NotImplementedError
+
+
+class CollectOperator(StageOperator):
+    """Take the samples that no run has used yet, and fix the definition for this run."""
+
+    def __init__(self, *, definition: StreamDefinition, **kwargs: Any) -> None:
+        super().__init__(stream=definition.stream, **kwargs)
+        self.definition = definition
+
+    def stage(self, home: Home, run: Run, context: Context) -> str:
+        """Collect, or skip the run if there is nothing new."""
+        from planning.stages.collect import NothingNew, collect
+
+        params = context["params"]
+        changes = overrides(self.definition, params)
+        definition = self.definition.with_parameters(changes) if changes else self.definition
+        try:
+            collected = collect(home, definition, context["run_id"], force=params["force"])
+        except NothingNew as nothing:
+            raise AirflowSkipException(str(nothing)) from nothing
+        return collected.uri
+
+
+class SolveOperator(StageOperator):
+    """Compute the candidate plan from the statistics."""
+
+    def stage(self, home: Home, run: Run, context: Context) -> dict[str, Any]:
+        """Solve."""
+        from planning.stages.solve import solve
+
+        return solve(run)
+
+
+class GateOperator(StageOperator):
+    """Try the candidate on samples it has not seen, and decide."""
+
+    def stage(self, home: Home, run: Run, context: Context) -> dict[str, Any]:
+        """Judge."""
+        from planning.stages.gate import gate
+
+        verdict = gate(home, run, force=context["params"]["force"])
+        self.log.info("gate: %s, %s", verdict["decision"], verdict["reason"])
+        return verdict
+
+
+class PublishOperator(StageOperator):
+    """Publish what the gate let through, once per run, and tell those who wait for it."""
+
+    operator_extra_links = (PlanLink(),)
+
+    def __init__(self, *, asset: Asset, **kwargs: Any) -> None:
+        super().__init__(outlets=[asset], **kwargs)
+        self.asset = asset
+
+    def stage(self, home: Home, run: Run, context: Context) -> dict[str, Any]:
+        """Publish, or skip with the reason."""
+        from planning.stages.publish import publish
+
+        verdict = run.read("verdict")
+        if verdict["decision"] != "publish":
+            raise AirflowSkipException(f"the gate refused the plan: {verdict['reason']}")
+        created_at = datetime.now(UTC).isoformat(timespec="seconds")
+        dry_run = context["params"]["dry_run"]
+        manifest = publish(home, run, created_at=created_at, dry_run=dry_run)
+        if dry_run or manifest is None:
+            raise AirflowSkipException("dry run: the plan passed the gate and was not published")
+        context["outlet_events"][self.asset].extra = {
+            "version": manifest["version"],
+            "digest": manifest.get("digest", ""),
+            "stream": self.stream,
+            "family": manifest.get("family", ""),
+            "run": context["run_id"],
+        }
+        return manifest
+
+
+class SparkAppOperator(SparkSubmitOperator):
+    """Submit one of ``spark_apps`` with the library beside it.
+
+    The master is the one that the connection ``spark_default`` names.
+    """
+
+    ui_color = "#fbeee0"
+
+    def __init__(self, *, stream: str, app: str, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(APPS / app), name=f"headgate {stream} {app}", verbose=False, **kwargs
+        )
+        self.stream = stream
+
+    def execute(self, context: Context) -> None:
+        """Submit the application and wait for its end."""
+        home, run = run_of(self.stream, context)
+        self.application_args = self.arguments(home, run)
+        cache = cache_folder(home)
+        self.py_files = str(code_archive(cache))
+        _prepare_environment(cache)
+        _check_java()
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            code = EXIT_CODE.search(str(error))
+            if code is not None and int(code[1]) == REJECTED:
+                raise AirflowFailException(self.reason(run)) from error
+            raise
+
+    def arguments(self, home: Home, run: Run) -> list[str]:
+        """Return the application's arguments."""
+        return ["--run", run.uri]
+
+    def reason(self, run: Run) -> str:
+        """Say why the application judged its input unusable."""
+        return f"{self.application} judged its input unusable; its log above says why"
+
+
+class ValidateOperator(SparkAppOperator):
+    """Validate a run's samples; a rejected batch stops the run without a retry."""
+
+    operator_extra_links = (DataDocsLink(),)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(app=VALIDATE_APP, **kwargs)
+
+    def arguments(self, home: Home, run: Run) -> list[str]:
+        """Return the application's arguments, among them the place of the Data Docs."""
+        folder = home.validation / self.stream
+        return [*super().arguments(home, run), "--data-docs", str(folder)]
+
+    def reason(self, run: Run) -> str:
+        """Return the batch-level rule that the samples broke."""
+        return str(run.read("validation")["error"])
+
+
+class StatisticsOperator(SparkAppOperator):
+    """Reduce a run's samples to the family's statistics."""
+
+    def __init__(self, *, family: str, **kwargs: Any) -> None:
+        super().__init__(app=STATISTICS_APPS[family], **kwargs)
+
+
+class BrokenDefinitionOperator(BaseOperator):
+    """Stands in for a stream whose definition cannot be used."""
+
+    ui_color = "#f8d7da"
+
+    def __init__(self, *, problems: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.problems = problems
+
+    def execute(self, context: Context) -> None:
+        """Fail with the problems."""
+        raise AirflowFailException(f"the stream definition cannot be used:\n{self.problems}")
+
+
+def _prepare_environment(cache: Path) -> None:
+    """Let workers run this interpreter, and find its spark-submit, unless told otherwise."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Code in a zip file has no folder of its own to keep its compiled kernels in.
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache / "numba"))
+    if shutil.which("spark-submit") is None:
+        os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
+
+
+def _check_java() -> None:
+    """Fail with a remedy rather than with spark-submit's complaint when there is no Java."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    try:
+        subprocess.run([java, "-version"], check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise AirflowFailException(NO_JAVA.format(java=java)) from error

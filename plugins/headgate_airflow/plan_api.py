@@ -1,0 +1,163 @@
+"""The plan API: published plans over HTTP, for consumers that do not see the store."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.assets.manager import asset_manager
+from airflow.models.asset import AssetModel
+from fastapi import APIRouter, Header, HTTPException, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from headgate_airflow import views
+from headgate_airflow.access import dag_of, may, requires
+from headgate_airflow.texts import asset_name
+from planning.artifacts import Manifest, SigningKey
+from planning.artifacts.manifest import Encoding, encode
+from planning.home import Home
+
+router = APIRouter(prefix="/api")
+IfNoneMatch = Annotated[str | None, Header()]
+
+
+class Rollback(BaseModel):
+    """Body of a rollback request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to_version: int = Field(ge=1)
+    reason: str = Field(min_length=1, max_length=500)
+
+
+@router.get("/streams")
+def streams(user: GetUserDep) -> list[dict[str, Any]]:
+    """List the streams that the user may see."""
+    home = Home.from_environment()
+    names = [name for name in views.stream_names(home) if may(user, "GET", name)]
+    return [_stream(views.stream_row(home, name)) for name in names]
+
+
+@router.get("/streams/{stream}/latest", dependencies=[requires("GET")])
+def latest(stream: str, if_none_match: IfNoneMatch = None) -> Response:
+    """Return the manifest of the version in force, byte for byte as signed."""
+    return _manifest(views.store_of(Home.from_environment()).latest(stream), if_none_match)
+
+
+@router.get("/streams/{stream}/versions/{version}", dependencies=[requires("GET")])
+def version(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
+    """Return one version's manifest."""
+    store = views.store_of(Home.from_environment())
+    return _manifest(store.manifest(stream, version), if_none_match)
+
+
+@router.get("/streams/{stream}/versions/{version}/plan.json", dependencies=[requires("GET")])
+def plan_json(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
+    """Return one version's plan as JSON."""
+    return _payload(stream, version, "json", "application/json", if_none_match)
+
+
+@router.get("/streams/{stream}/versions/{version}/plan.bin", dependencies=[requires("GET")])
+def plan_bin(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
+    """Return one version's plan in its compact form."""
+    return _payload(stream, version, "binary", "application/octet-stream", if_none_match)
+
+
+@router.get("/streams/{stream}/versions/{version}/what-if", dependencies=[requires("GET")])
+def what_if(stream: str, version: int, load: float) -> dict[str, Any]:
+    """Return what one version promises at a load."""
+    return views.what_if(Home.from_environment(), stream, version, load)
+
+
+@router.get("/streams/{stream}/acknowledgements", dependencies=[requires("GET")])
+def acknowledgements(stream: str) -> list[dict[str, Any]]:
+    """Return which node has which version in force."""
+    found = views.store_of(Home.from_environment()).acknowledgements(stream)
+    return [msgspec.to_builtins(word) for word in found]
+
+
+@router.post("/streams/{stream}/rollback", dependencies=[requires("PUT")], status_code=201)
+def rollback(
+    stream: str, body: Rollback, request: Request, user: GetUserDep, session: SessionDep
+) -> dict[str, Any]:
+    """Publish an old version's plan as the newest one, and tell those who wait for plans."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "send the request as application/json")
+    home = Home.from_environment()
+    published = views.store_of(home).rollback(
+        stream,
+        body.to_version,
+        signer=SigningKey.load_or_create(home.keys),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        reason=f"{body.reason} ({user.get_name()})",
+    )
+    _announce(published, session)
+    return {
+        "stream": stream,
+        "version": published.version,
+        "rollback_of": published.rollback_of,
+        "digest": published.payloads.binary.digest,
+    }
+
+
+def _announce(manifest: Manifest, session: Session) -> None:
+    """Write an asset event, so that DAGs that wait for new plans learn of a rollback too."""
+    name = asset_name(manifest.stream)
+    asset = session.scalar(select(AssetModel).where(AssetModel.name == name).limit(1))
+    if asset is not None:
+        extra = {
+            "version": manifest.version,
+            "digest": manifest.payloads.binary.digest,
+            "stream": manifest.stream,
+            "family": manifest.family,
+            "rollback_of": manifest.rollback_of,
+        }
+        asset_manager.register_asset_change(
+            asset=asset, extra=extra, source_is_api=True, session=session
+        )
+
+
+def _stream(row: views.StreamRow) -> dict[str, Any]:
+    manifest = row.manifest
+    return {
+        "stream": row.stream,
+        "family": row.family,
+        "dag_id": dag_of(row.stream),
+        "version": manifest.version if manifest else None,
+        "created_at": manifest.created_at if manifest else None,
+        "digest": manifest.payloads.binary.digest if manifest else None,
+        "bytes": manifest.payloads.binary.bytes if manifest else None,
+        "nodes": row.nodes,
+        "nodes_current": row.nodes_current,
+        "problem": row.problem or None,
+    }
+
+
+def _manifest(manifest: Manifest, if_none_match: str | None) -> Response:
+    # Of the manifest, not of the plan: a rollback is news although its plan is an old one.
+    data = encode(manifest)
+    tag = hashlib.sha256(data).hexdigest()
+    return _tagged(data, tag, "application/json", if_none_match)
+
+
+def _payload(
+    stream: str, version: int, encoding: Encoding, media_type: str, if_none_match: str | None
+) -> Response:
+    store = views.store_of(Home.from_environment())
+    manifest = store.manifest(stream, version)
+    tag = manifest.payloads.of(encoding).digest
+    return _tagged(store.payload(manifest, encoding), tag, media_type, if_none_match)
+
+
+def _tagged(data: bytes, tag: str, media_type: str, if_none_match: str | None) -> Response:
+    headers = {"ETag": f'"{tag}"', "Cache-Control": "private, no-cache"}
+    known = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
+    if f'"{tag}"' in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)

@@ -1,0 +1,241 @@
+"""What the Plans pages show, read from the store, the runs and the stream definitions."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from headgate_airflow.places import streams_folder
+from planning import families
+from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store, TrustedKeys
+from planning.errors import ArtifactError, NoPlan, PlanningError
+from planning.home import Home
+from planning.stages.run import Run
+from planning.streams import StreamDefinition, load_folder
+
+CURVE_POINTS = 101
+SHOWN_RUNS = 10
+SHOWN_CHARACTERS = 120
+DIGEST = re.compile("[0-9a-f]{64}")
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def store_of(home: Home) -> Store:
+    """Return the verifying store of a home."""
+    return Store(home.plans, TrustedKeys.load(home.keys))
+
+
+def definitions() -> dict[str, StreamDefinition]:
+    """Return the usable stream definitions by name."""
+    good, _ = load_folder(streams_folder())
+    return {definition.stream: definition for definition in good}
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One planning run, as far as its folder tells."""
+
+    name: str
+    rows: int | None = None
+    quarantined: int | None = None
+    problem: str = ""
+    decision: str = ""
+    reason: str = ""
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """One stream in the list."""
+
+    stream: str
+    family: str
+    description: str = ""
+    manifest: Manifest | None = None
+    problem: str = ""
+    last_run: RunRow | None = None
+    nodes: int = 0
+    nodes_current: int = 0
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """Everything on a stream's page."""
+
+    row: StreamRow
+    history: Listing[Manifest]
+    acknowledgements: Listing[Acknowledgement]
+    runs: list[RunRow]
+    curve: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def broken(self) -> tuple[Broken, ...]:
+        """Versions that cannot be read."""
+        return self.history.broken
+
+
+def stream_names(home: Home) -> list[str]:
+    """Return the streams that are defined or have a plan, by name."""
+    return sorted(set(definitions()) | set(store_of(home).streams()))
+
+
+def stream_row(home: Home, stream: str) -> StreamRow:
+    """Return a stream's line in the list; a damaged plan shows as such."""
+    store, definition = store_of(home), definitions().get(stream)
+    manifest, problem = None, ""
+    try:
+        manifest = store.latest(stream)
+    except NoPlan:
+        if definition is None:
+            raise
+    except ArtifactError as error:
+        problem = str(error)
+    family = manifest.family if manifest else definition.family if definition else "?"
+    nodes = list(store.acknowledgements(stream))
+    current = [n for n in nodes if manifest is not None and n.version == manifest.version]
+    return StreamRow(
+        stream=stream,
+        family=family,
+        description=definition.description.strip() if definition else "",
+        manifest=manifest,
+        problem=problem,
+        last_run=next(iter(runs(home, stream, 1)), None),
+        nodes=len(nodes),
+        nodes_current=len(current),
+    )
+
+
+def stream_view(home: Home, stream: str) -> StreamView:
+    """Return a stream's page."""
+    store = store_of(home)
+    row = stream_row(home, stream)
+    try:
+        history = store.history(stream)
+    except NoPlan:
+        history = Listing(())
+    return StreamView(
+        row=row,
+        history=history,
+        acknowledgements=store.acknowledgements(stream),
+        runs=runs(home, stream, SHOWN_RUNS),
+        curve=curve(home, row.manifest) if row.manifest else [],
+    )
+
+
+def runs(home: Home, stream: str, count: int) -> list[RunRow]:
+    """Return the latest planning runs, newest first."""
+    folder = home.runs / stream
+    if not folder.exists():
+        return []
+    found = [path for path in folder.iterdir() if path.is_dir()]
+    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    return [_run_row(Run(path)) for path in found[:count]]
+
+
+def _run_row(run: Run) -> RunRow:
+    def read(name: str) -> dict[str, Any]:
+        try:
+            return dict(run.read(name)) if run.has(name) else {}
+        except PlanningError:
+            return {}
+
+    validation, verdict, published = read("validation"), read("verdict"), read("published")
+    return RunRow(
+        name=run.folder.name,
+        rows=validation.get("rows"),
+        quarantined=validation.get("quarantined"),
+        problem=str(validation.get("error") or ""),
+        decision=str(verdict.get("decision", "")),
+        reason=str(verdict.get("reason", "")),
+        version=published.get("version"),
+    )
+
+
+def curve(home: Home, manifest: Manifest) -> list[tuple[float, float]]:
+    """Return predicted quality over load; nothing for families whose load is not one number."""
+    loads = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
+    try:
+        plan = store_of(home).load(manifest.stream, manifest.version).plan
+        return [(load, float(plan.predicted_quality(load))) for load in loads]
+    except (PlanningError, TypeError):
+        return []
+
+
+def what_if(home: Home, stream: str, version: int, load: float) -> dict[str, Any]:
+    """Return what a version promises at one load."""
+    plan = store_of(home).load(stream, version).plan
+    answer = {
+        "stream": stream,
+        "version": version,
+        "load": load,
+        "predicted_quality": float(plan.predicted_quality(load)),
+    }
+    passed = getattr(plan, "passed_fraction", None)
+    return answer if passed is None else {**answer, "passed_fraction": float(passed(load))}
+
+
+def picture(home: Home, stream: str, version: int, load: float | None) -> bytes:
+    """Return a PNG of a version's plan, at a load if the family's picture depends on it."""
+    from matplotlib.figure import Figure
+
+    published = store_of(home).load(stream, version)
+    try:
+        draw = families.family(published.manifest.family).room("figures").draw
+    except (ImportError, AttributeError):
+        raise NoPlan(f"family {published.manifest.family} has no picture of its plans") from None
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    with_load = load is not None and "load" in inspect.signature(draw).parameters
+    draw(published.plan, axes, **({"load": load} if with_load else {}))
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=130)
+    return image.getvalue()
+
+
+def age(text: str, now: datetime | None = None) -> str:
+    """Say how long ago a moment was.
+
+    >>> age("2026-01-01T00:00:00Z", datetime(2026, 1, 3, 1, tzinfo=UTC))
+    '2 days ago'
+    >>> age("2026-01-01T00:00:00Z", datetime(2026, 1, 1, 0, 1, 5, tzinfo=UTC))
+    '1 minute ago'
+    """
+    passed = ((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds()
+    for unit, seconds in (("day", DAY), ("hour", HOUR), ("minute", MINUTE)):
+        count = int(passed // seconds)
+        if count >= 1:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size(812), size(20480)
+    ('812 B', '20.0 kB')
+    """
+    return f"{count} B" if count < 1000 else f"{count / 1024:.1f} kB"
+
+
+def brief(value: Any) -> str:
+    """Return a value of a manifest or a plan, shortened for a table.
+
+    >>> brief(0.9626776346), brief("c91b49aa0d85" + 52 * "0")
+    ('0.962678', 'c91b49aa0d85…')
+    """
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    if DIGEST.fullmatch(text):
+        return text[:12] + "…"
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def expired(manifest: Manifest, now: datetime | None = None) -> bool:
+    """Whether the plan may no longer be used."""
+    end = manifest.validity.not_after
+    return end is not None and datetime.fromisoformat(end) < (now or datetime.now(UTC))

@@ -1,0 +1,93 @@
+"""Region frequencies: the statistics of an NR sifter, from samples of any size.
+
+Reads ``samples/train`` of the run and writes ``statistics.json``. The bounded sample U is drawn on
+Spark, the space is divided on the driver, and every row is counted in its region on Spark. Gives
+the same bytes as :func:`planning.sifter.statistics.build`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from planning.arrays import FloatArray, IntArray
+from planning.samples import columns_of
+from planning.sifter import queries
+from planning.sifter.partition import Partition
+from planning.sifter.space import Space
+from planning.sifter.statistics import Statistics, assemble, count, divide
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
+from spark_apps.drawing import draw_sample
+from spark_apps.session import read_parquet, run_app
+
+
+def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
+    """Return a batch's rows as points of the data space; rows without a place are left out."""
+    points = space.matrix(columns_of(pa.Table.from_batches([batch]), space.names))
+    return np.asarray(points[~np.isnan(points).any(axis=1)])
+
+
+def region_counts(samples: DataFrame, partition: Partition, space: Space) -> DataFrame:
+    """Count the rows of every region that has any: ``region``, ``count``."""
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = np.zeros(partition.regions, dtype=np.int64)
+        for batch in batches:
+            counts += count(points_of(batch, space), partition)
+        filled = np.flatnonzero(counts)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(filled), pa.array(counts[filled])], names=["region", "count"]
+        )
+
+    return (
+        samples.mapInArrow(kernel, "region long, count long")
+        .groupBy("region")
+        .agg(F.sum("count").alias("count"))
+        .select("region", "count")
+    )
+
+
+def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+    """Build the sifter's statistics from the clean rows in ``samples``."""
+    space = Space.of(definition)
+    asked = queries.of(definition)
+
+    def points(batch: pa.RecordBatch) -> FloatArray:
+        return points_of(batch, space)
+
+    sample = draw_sample(samples, points, definition.parameters.sample_size)
+    partition = divide(sample, definition, asked)
+    counts = _dense(region_counts(samples, partition, space), partition.regions)
+    return assemble(partition, counts, definition, len(sample), asked)
+
+
+def _dense(counted: DataFrame, regions: int) -> IntArray:
+    table = counted.toArrow()
+    counts = np.zeros(regions, dtype=np.int64)
+    counts[table.column("region").to_numpy()] = table.column("count").to_numpy()
+    return counts
+
+
+def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    definition = run.definition()
+    statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
+    run.write("statistics", statistics.to_document())
+    regions = statistics.partition.regions
+    print(f"region_frequencies: {statistics.samples} rows in {regions} regions")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the app."""
+    parser = argparse.ArgumentParser(prog="region_frequencies", description=__doc__)
+    return run_app("region_frequencies", argv, _work, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

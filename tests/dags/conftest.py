@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SETUP = Path(__file__).resolve().parents[1] / "airflow_setup.py"
+spec = importlib.util.spec_from_file_location("airflow_setup", SETUP)
+airflow_setup = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(airflow_setup)
+FOLDER = airflow_setup.prepare()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return airflow_setup.REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def stream_text() -> str:
+    return airflow_setup.STREAM
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> None:
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def streams(tmp_path, monkeypatch, stream_text):
+    """An own folder of stream definitions with one good one."""
+    folder = tmp_path / "streams"
+    folder.mkdir()
+    (folder / "ticks.yaml").write_text(stream_text, encoding="utf-8")
+    monkeypatch.setenv("HEADGATE_STREAMS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def dag_bag(streams, repository, airflow_db):
+    """Parse the DAG folder, as often as a test likes."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return lambda: DagBag(dag_folder=str(repository / "dags"))

@@ -1,0 +1,199 @@
+"""The generated DAGs: their structure, their form, and what a broken definition does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+STAGES = ["collect", "validate", "statistics", "solve", "gate", "publish"]
+HEAVY = [
+    "great_expectations", "matplotlib", "numba", "ortools", "pandas", "pyspark", "scipy",
+]  # fmt: skip
+
+
+def test_the_demo_streams_parse_without_import_errors(repository, airflow_db, monkeypatch):
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.delenv("HEADGATE_STREAMS")
+    bag = DagBag(dag_folder=str(repository / "dags"))
+    assert bag.import_errors == {}
+    files = sorted((repository / "dags" / "streams").glob("*.yaml"))
+    assert len(bag.dags) == len(files) > 0
+    assert not any("broken-definition" in dag.tags for dag in bag.dags.values())
+    for dag in bag.dags.values():
+        assert [task.task_id for task in dag.topological_sort()] == STAGES
+
+
+def test_structure_of_a_planning_dag(dag_bag):
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    assert list(bag.dags) == ["plan_ticks"]
+    dag = bag.dags["plan_ticks"]
+    assert [task.task_id for task in dag.topological_sort()] == STAGES
+    for before, after in zip(STAGES, STAGES[1:], strict=False):
+        assert dag.get_task(before).downstream_task_ids == {after}
+    assert dag.max_active_runs == 1
+    assert dag.catchup is False
+    assert dag.dagrun_timeout == timedelta(hours=4)
+    assert dag.tags == {"headgate", "sifter", "quotes"}
+    for task in dag.tasks:
+        assert task.owner == "desk"
+        assert task.retries >= 1
+        assert task.retry_delay > timedelta(0)
+        assert task.retry_exponential_backoff
+        assert task.execution_timeout is not None
+    assert "Quotes of a made-up exchange." in dag.doc_md
+    assert "fairness_threshold" in dag.doc_md
+
+
+def test_the_schedule_comes_from_the_definition(dag_bag, monkeypatch, streams, stream_text):
+    assert dag_bag().dags["plan_ticks"].schedule == "*/15 * * * *"
+    (streams / "ticks.yaml").write_text(stream_text.replace('"*/15 * * * *"', "null"))
+    assert dag_bag().dags["plan_ticks"].schedule is None
+    (streams / "ticks.yaml").write_text(stream_text)
+    monkeypatch.setenv("HEADGATE_SCHEDULES", "off")
+    assert dag_bag().dags["plan_ticks"].schedule is None
+
+
+def test_publication_updates_the_stream_s_asset(dag_bag):
+    dag = dag_bag().dags["plan_ticks"]
+    outlets = {task.task_id: task.outlets for task in dag.tasks}
+    (asset,) = outlets.pop("publish")
+    assert (asset.name, asset.uri) == ("headgate_plan_ticks", "headgate://plans/ticks")
+    assert not any(outlets.values())
+
+
+def test_validate_links_to_the_data_docs_and_publish_to_the_plans(dag_bag):
+    dag = dag_bag().dags["plan_ticks"]
+    links = {
+        task.task_id: [link.get_link(task, ti_key=None) for link in task.operator_extra_links]
+        for task in dag.tasks
+    }
+    assert links.pop("validate") == ["/headgate/validation/ticks/index.html"]
+    assert links.pop("publish") == ["/headgate/streams/ticks"]
+    assert not any(links.values())
+
+
+def test_the_form_has_the_family_s_scalar_parameters_with_their_limits(dag_bag):
+    from planning.sifter.parameters import Parameters
+
+    params = dag_bag().dags["plan_ticks"].params
+    scalars = {
+        name
+        for name, field in Parameters.model_json_schema()["properties"].items()
+        if field.get("type") in ("integer", "number", "string", "boolean")
+    }
+    assert {"regions", "fairness_threshold", "throttle_fraction", "partitioner"} <= scalars
+    assert scalars | {"dry_run", "force"} <= set(params)
+    fairness = params.get_param("fairness_threshold")
+    assert fairness.value is None
+    assert fairness.schema["type"] == ["null", "number"]
+    assert (fairness.schema["minimum"], fairness.schema["maximum"]) == (0, 1)
+    assert fairness.schema["section"] == "Parameters"
+    assert "as defined (0.5)" in fairness.description
+    assert params.get_param("dry_run").value is False
+    assert params.get_param("force").schema["type"] == "boolean"
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("regions", [None, 64], [0, "many", 1.5]),
+        ("throttle_fraction", [None, 0.1, 1], [0, 1.1]),
+        ("partitioner", [None, "uniform_grid"], ["by_hand"]),
+    ],
+)
+def test_the_form_enforces_the_limits(dag_bag, field, good, bad):
+    from airflow.sdk.exceptions import ParamValidationError
+
+    param = dag_bag().dags["plan_ticks"].params.get_param(field)
+    for value in good:
+        assert param.resolve(value) == value
+    for value in bad:
+        with pytest.raises(ParamValidationError):
+            param.resolve(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- just\n- a list\n",
+        "stream: [unclosed",
+        "stream: other\nfamily: [sifter]\nattributes: 3\n",
+        "stream: other\nfamily: sifter\nattributes: [{name: a, domain: [0, 1]}]\n"
+        "parameters: {regions: -3, colour: red}\n",
+        "\x00\x01",
+    ],
+    ids=["empty", "list", "syntax", "types", "parameters", "control characters"],
+)
+def test_a_broken_definition_shows_itself_and_spares_the_others(dag_bag, streams, text):
+    (streams / "brök en.yaml").write_text(text, encoding="utf-8")
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"plan_ticks", "plan_br_k_en"}
+    broken = bag.dags["plan_br_k_en"]
+    assert "broken-definition" in broken.tags
+    assert broken.schedule is None
+    assert "brök en.yaml" in broken.doc_md
+    assert [task.task_id for task in broken.tasks] == ["definition"]
+
+
+def test_the_task_of_a_broken_definition_fails_with_every_problem(dag_bag, streams):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    (streams / "odd.yaml").write_text(
+        "stream: odd\nfamily: sifter\nattributes: [{name: a, domain: [1, 0]}]\n"
+        "gate: {holdout: 1.5}\n"
+    )
+    task = dag_bag().dags["plan_odd"].get_task("definition")
+    with pytest.raises(AirflowFailException) as failure:
+        task.execute({})
+    assert "odd.yaml:3" in str(failure.value)
+    assert "odd.yaml:4: gate.holdout" in str(failure.value)
+    assert task.retries == 0
+
+
+def test_two_files_may_not_claim_one_stream(dag_bag, streams, stream_text):
+    (streams / "twin.yaml").write_text(stream_text)
+    (streams / "aaa.yaml").write_text("stream: [")
+    (streams / "tick.yaml").write_text(stream_text.replace("stream: ticks", "stream: aaa"))
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"plan_aaa", "plan_aaa.broken", "plan_ticks", "plan_twin"}
+    assert "broken-definition" in bag.dags["plan_twin"].tags
+    assert "broken-definition" not in bag.dags["plan_aaa"].tags
+
+
+def test_parsing_is_fast_and_loads_nothing_heavy(repository, streams, stream_text):
+    """In a fresh interpreter, after Airflow's own import, with thirty streams."""
+    for number in range(30):
+        text = stream_text.replace("stream: ticks", f"stream: ticks-{number}")
+        (streams / f"ticks-{number}.yaml").write_text(text)
+    program = (
+        "import json, sys, time\n"
+        "from airflow.dag_processing.dagbag import DagBag\n"
+        "import airflow.sdk\n"
+        "from airflow.sdk import DAG, Asset, BaseOperator, Param\n"
+        "from airflow.providers.apache.spark.operators import spark_submit\n"
+        "DAG('warm')\n"
+        "started = time.process_time()\n"
+        f"bag = DagBag(dag_folder={str(repository / 'dags')!r})\n"
+        "seconds = time.process_time() - started\n"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "print(json.dumps([seconds, heavy, len(bag.dags), bag.import_errors]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    seconds, heavy, count, errors = json.loads(done.stdout.splitlines()[-1])
+    assert errors == {}
+    assert count == 31
+    assert heavy == []
+    assert seconds < 2.0

@@ -1,0 +1,1 @@
+"""A family for tests: keeps the items whose value reaches a cut that depends on the load."""

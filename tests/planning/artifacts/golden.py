@@ -1,0 +1,90 @@
+"""The golden files: ``python tests/planning/artifacts/golden.py`` writes them anew.
+
+They guard the published formats. If a change makes them differ, plans in the field become
+unreadable or their signatures fail: raise the format's version instead of rewriting them.
+"""
+
+import importlib.util
+import tempfile
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from planning import families
+from planning.artifacts import SigningKey, Store, TrustedKeys, store
+
+FOLDER = Path(__file__).parent / "golden"
+SIGNER = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+DOCUMENTS = {
+    "tally": {"label": "gölden", "cuts": [0.0, 0.125, 1e-300, 7.5]},
+    "sifter": {
+        "format": 1,
+        "axes": [
+            {"name": "x", "kind": "float", "low": 0.0, "high": 1.0, "values": []},
+            {"name": "carrier", "kind": "category", "low": 0.0, "high": 3.0,
+             "values": ["AA", "B6", "UA"]},
+        ],
+        "partition": {
+            "dimension": [0, 1, -1, -1, -1], "cut": [0.5, 2.0], "orders": [[], [2, 0, 1]],
+        },
+        "frequency": [0.5, 0.25, 0.25],
+        "region_qos": [0.25, 0.5, 0.0],
+        "queried": [True, True, False],
+        "base_qos": 0.125,
+        "fairness_threshold": 0.5,
+        "throttle_fraction": 0.5,
+    },
+}  # fmt: skip
+
+
+def files(family: str) -> dict[str, bytes]:
+    """Return the three golden files of a family: manifest, JSON and binary plan."""
+    plan = families.family(family).room("plan").Plan.from_document(DOCUMENTS[family])
+    with tempfile.TemporaryDirectory() as folder:
+        place = Store(folder, TrustedKeys.of(SIGNER))
+        told = place.publish(
+            "golden",
+            plan,
+            family=family,
+            signer=SIGNER,
+            created_at="2026-01-02T03:04:05.678Z",
+            inputs={"statistics": "ab" * 32},
+            parameters={"regions": 3, "ratio": 0.1, "label": "ä"},
+            predicted=[(0.3, 0.5), (1.0, 1.0)],
+            gate={"decision": "publish", "reason": "first plan", "outcomes": [{"load": 0.3}]},
+            validity={"not_after": "2026-02-01T00:00:00Z", "fallback": "uniform"},
+            solver_status="exact",
+            run="golden",
+        )
+        return {
+            "manifest.json": place.manifest_path("golden", 1).read_bytes(),
+            "plan.json": place.payload(told, "json"),
+            "plan.bin": place.payload(told, "binary"),
+        }
+
+
+def fix_provenance(patch) -> None:
+    """Pin what changes with every commit."""
+    patch.setattr(store, "code_digest", lambda: "cd" * 32)
+    patch.setattr(store.planning, "__version__", "0.1.0")
+
+
+def main() -> None:
+    import pytest
+
+    path = Path(__file__).parent / "tally_family.py"
+    spec = importlib.util.spec_from_file_location("tally_family", path)
+    tally = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tally)
+    with pytest.MonkeyPatch.context() as patch:
+        tally.register(patch)
+        fix_provenance(patch)
+        for family in DOCUMENTS:
+            (FOLDER / family).mkdir(parents=True, exist_ok=True)
+            for name, data in files(family).items():
+                (FOLDER / family / name).write_bytes(data)
+                print(FOLDER / family / name, len(data))
+
+
+if __name__ == "__main__":
+    main()

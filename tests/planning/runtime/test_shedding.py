@@ -1,0 +1,410 @@
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planning.runtime import (
+    FeedForwardThrottle,
+    PlanClient,
+    RunningShedder,
+    SampleMarker,
+    SharedBudget,
+)
+
+GOLDEN = Path(__file__).parents[1] / "artifacts" / "golden"
+BATCH = np.array([0.1, 0.3, 0.6, 0.9])
+
+
+@pytest.fixture
+def client(house):
+    return PlanClient(house.store, "ticks", node="edge-1", clock=house.clock)
+
+
+def counts(shedder):
+    c = shedder.counters
+    return c.offered, c.kept, c.dropped
+
+
+def test_everything_passes_before_the_first_plan(client):
+    shedder = RunningShedder(client, load=0.25)
+    assert shedder.offer(BATCH).all()
+    assert shedder.offer_one(0.1)
+    assert counts(shedder) == (5, 5, 0)
+    assert shedder.counters.passed_without_plan == 5
+
+
+def test_a_new_version_is_taken_between_two_batches_and_counters_go_on(house, client):
+    shedder = RunningShedder(client, load=0.5)
+    house.publish("one")
+    client.poll()
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    house.publish("two", cuts=(0.0, 0.0, 0.8, 0.8))
+    client.poll()
+    assert shedder.version == 1
+    assert shedder.offer(BATCH).tolist() == [False, False, False, True]
+    assert shedder.version == 2
+    assert shedder.offer_one(0.9)
+    assert not shedder.offer_one(0.7)
+    assert counts(shedder) == (10, 4, 6)
+    assert shedder.counters.swaps == 2
+    client.poll()
+    (ack,) = house.store.acknowledgements("ticks")
+    assert ack.version == 2
+    assert ack.counters["offered"] == 4
+
+
+def test_the_data_path_does_no_io(house, client, monkeypatch):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    house.publish("two")
+    client.poll()
+
+    def forbidden(*_, **__):
+        raise AssertionError("I/O on the data path")
+
+    for name in ("open", "listdir", "stat", "scandir"):
+        monkeypatch.setattr(os, name, forbidden)
+    monkeypatch.setattr("builtins.open", forbidden)
+    shedder.offer(BATCH)
+    shedder.offer_one(0.5)
+    assert shedder.counters.errors == 0
+    assert shedder.version == 2
+
+
+def test_a_running_process_swaps_to_a_version_published_by_another(house, tmp_path):
+    """No restart: the process sheds on while its client's thread finds the new version."""
+    house.publish("one", cuts=(0.0, 0.5))
+    helpers = GOLDEN.parent / "tally_family.py"
+    script = f"""
+import importlib.util, sys, time
+import numpy as np
+spec = importlib.util.spec_from_file_location("tally_family", {str(helpers)!r})
+tally = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tally)
+from planning.artifacts import TrustedKeys
+from planning.runtime import PlanClient, RunningShedder
+batch = np.array([0.1, 0.3, 0.6, 0.9])
+with tally.registered():
+    trusted = TrustedKeys.load({str(tmp_path / "keys")!r})
+    client = PlanClient({str(tmp_path / "plans")!r}, "ticks", trusted=trusted,
+                        node="other-process", poll_interval_s=0.05)
+    shedder = RunningShedder(client, load=0.5)
+    kept = {{}}
+    with client:
+        end = time.monotonic() + 30
+        while shedder.version < 2 and time.monotonic() < end:
+            mask = shedder.offer(batch)
+            if kept.setdefault(shedder.version, mask.tolist()) != mask.tolist():
+                sys.exit("the mask changed within a version")
+            if shedder.version == 1 and shedder.counters.offered > 40:
+                print("shedding", flush=True)
+            time.sleep(0.001)
+        client.wake()
+        time.sleep(0.3)
+    c = shedder.counters
+    assert c.offered == c.kept + c.dropped and c.offered % 4 == 0, c.snapshot()
+    assert c.offered > 40 and c.swaps == 2 and c.errors == 0, c.snapshot()
+    print(kept[1], kept[2])
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "shedding\n", process.stderr.read()
+    house.publish("two", cuts=(0.0, 0.8))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    expected = "[False, False, True, True] [False, False, False, True]"
+    assert out.splitlines()[-1] == expected
+    (ack,) = house.store.acknowledgements("ticks")
+    assert (ack.node, ack.version) == ("other-process", 2)
+
+
+@pytest.mark.parametrize("bad", [np.array([-1.0, 0.5]), np.array(["x", "y"]), [object(), object()]])
+def test_a_failing_shedder_lets_items_pass_and_is_counted(house, client, caplog, bad):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            assert shedder.offer(bad).tolist() == [True, True]
+        assert shedder.offer_one(bad[0])
+    assert len(caplog.records) == 1
+    assert shedder.counters.errors == 4
+    assert shedder.counters.passed_on_error == 7
+    assert counts(shedder) == (11, 9, 2)
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+
+
+def test_a_batch_that_is_none_does_not_raise(house, client):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    for batch in (None, 7, object()):
+        assert shedder.offer(batch).tolist() == []
+    assert shedder.offer([]).tolist() == []
+    assert shedder.counters.errors == 3
+    assert shedder.counters.offered == 0
+
+
+def test_a_mask_of_the_wrong_shape_counts_as_a_failure(house, client, monkeypatch):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    for wrong in (np.zeros(3, dtype=bool), np.zeros(4), None):
+        monkeypatch.setattr(type(shedder.shedder), "offer", lambda self, batch, w=wrong: w)
+        assert shedder.offer(BATCH).all()
+    assert shedder.counters.errors == 3
+
+
+def test_a_plan_that_cannot_be_used_leaves_the_old_one(house, client):
+    house.publish("one")
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    house.publish("unusable")
+    client.poll()
+    for _ in range(3):
+        assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    assert (shedder.version, shedder.counters.errors) == (1, 1)
+    house.publish("three", cuts=(0.0, 0.8))
+    client.poll()
+    assert shedder.offer(BATCH).tolist() == [False, False, False, True]
+    assert shedder.version == 3
+
+
+@pytest.mark.parametrize(
+    ("fallback", "kept"), [("keep", [20, 20]), ("pass", [40, 40]), ("uniform", [20, 20])]
+)
+def test_an_expired_plan_does_what_its_manifest_states(house, client, fallback, kept):
+    house.publish(validity={"not_after": "2026-01-02T03:30:00Z", "fallback": fallback})
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    house.clock.now += 3600
+    masks = [shedder.offer(np.tile(BATCH, 10)) for _ in range(2)]
+    assert [int(mask.sum()) for mask in masks] == kept
+    assert shedder.counters.expired == 1
+    if fallback == "uniform":
+        # Evenly over all items, whatever their value.
+        assert masks[0].tolist() == [False, True] * 20
+        assert [shedder.offer_one(0.1) for _ in range(4)] == [False, True, False, True]
+    elif fallback == "pass":
+        assert shedder.counters.passed_on_expiry == 80
+        assert shedder.offer_one(0.1)
+    else:
+        assert masks[0].tolist() == [False, False, True, True] * 10
+        assert not shedder.offer_one(0.1)
+    assert shedder.counters.offered == shedder.counters.kept + shedder.counters.dropped
+
+
+def test_the_throttle_moves_the_plan(house, client):
+    house.publish()
+    client.poll()
+    now = [0.0]
+    throttle = FeedForwardThrottle(capacity_per_s=200.0, window_s=1.0)
+    shedder = RunningShedder(client, throttle, clock=lambda: now[0])
+    for _ in range(30):
+        shedder.offer(np.tile(BATCH, 10))
+        now[0] += 0.1
+    assert shedder.counters.load == pytest.approx(0.5)
+    assert shedder.shedder.load == shedder.counters.load
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+
+
+def test_a_failing_throttle_does_not_reach_the_data_path(house, client):
+    house.publish()
+    client.poll()
+
+    class Broken:
+        load = 0.5
+
+        def observe(self, now_s, offered, kept):
+            raise RuntimeError("no")
+
+    shedder = RunningShedder(client, Broken())
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    assert shedder.counters.errors == 1
+
+
+def test_marked_samples_bypass_the_plan(house, client):
+    house.publish(cuts=(0.0, 2.0))
+    client.poll()
+    shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.1, seed=3))
+    masks = [shedder.offer(np.tile(BATCH, 25)) for _ in range(10)]
+    assert [int(m.sum()) for m in masks] == [10] * 10
+    assert shedder.marked.tolist() == masks[-1].tolist()
+    assert counts(shedder) == (1000, 100, 900)
+    assert shedder.counters.marked == 100
+    assert shedder.shedder.counters["offered"] == 900
+    assert sum(shedder.offer_one(0.5) for _ in range(50)) == 5
+
+
+@pytest.mark.parametrize("kind", ["array", "columns", "records"])
+def test_marking_works_on_every_kind_of_batch(house, client, monkeypatch, kind):
+    house.publish()
+    client.poll()
+    seen = []
+    shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.5))
+    values = np.arange(8.0)
+    batch = {"array": values, "columns": {"v": values}, "records": list(values)}[kind]
+    shedder.offer(values[:0])
+
+    def offer(self, batch):
+        seen.append(np.asarray(batch["v"] if kind == "columns" else batch).tolist())
+        return np.zeros(len(seen[-1]), dtype=bool)
+
+    monkeypatch.setattr(type(shedder.shedder), "offer", offer)
+    keep = shedder.offer(batch)
+    assert seen == [values[~keep].tolist()]
+    assert keep.tolist() == shedder.marked.tolist()
+    assert int(keep.sum()) == 4
+
+
+def test_the_budget_holds_in_every_state(house, client, tmp_path):
+    with SharedBudget(tmp_path / "ledger", slack=0) as budget:
+        shedder = RunningShedder(client, load=0.25, budget=budget)
+        assert shedder.offer(np.tile(BATCH, 5)).sum() == 5
+        house.publish(validity={"not_after": "2026-01-02T03:30:00Z", "fallback": "pass"})
+        client.poll()
+        house.clock.now += 3600
+        assert shedder.offer(np.tile(BATCH, 5)).sum() == 5
+        assert sum(shedder.offer_one(0.9) for _ in range(20)) == 5
+        assert shedder.counters.dropped_by_budget == 45
+        assert counts(shedder) == (60, 15, 45)
+        assert (budget.totals().offered, budget.totals().kept) == (60, 15)
+
+
+def test_marked_samples_are_the_last_that_the_budget_takes(house, client, tmp_path):
+    house.publish(cuts=(0.0, 0.0))
+    client.poll()
+    with SharedBudget(tmp_path / "ledger", slack=0) as budget:
+        marker = SampleMarker(0.2, seed=1)
+        shedder = RunningShedder(client, load=0.25, budget=budget, marker=marker)
+        keep = shedder.offer(np.tile(BATCH, 10))
+        assert int(keep.sum()) == 10
+        assert int(shedder.marked.sum()) == 8
+        assert keep[shedder.marked].all()
+
+
+def test_a_candidate_in_shadow_only_counts(house, client):
+    house.publish("one")
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    house.publish("candidate", cuts=(0.0, 0.8), stream="trial")
+    shedder.shadow(house.store.load("trial"))
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    assert shedder.counters.shadow_kept == 1
+    assert shedder.counters.shadow_disagreed == 1
+    assert counts(shedder) == (8, 4, 4)
+    shedder.shadow(None)
+    shedder.offer(BATCH)
+    assert shedder.counters.shadow_kept == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_accounting_adds_up_whatever_happens(tally, tmp_path_factory, data):
+    from planning.artifacts import SigningKey, Store, TrustedKeys
+
+    folder = tmp_path_factory.mktemp("house")
+    signer = SigningKey.load_or_create(folder / "keys")
+    store = Store(folder / "plans", TrustedKeys.of(signer))
+    client = PlanClient(store, "ticks", node="n")
+    now = [0.0]
+    throttle = FeedForwardThrottle(50.0) if data.draw(st.booleans()) else None
+    marker = SampleMarker(0.1) if data.draw(st.booleans()) else None
+    shedder = RunningShedder(client, throttle, 0.5, marker=marker, clock=lambda: now[0])
+    offered = kept = 0
+    actions = st.sampled_from(["batch", "batch", "one", "bad", "publish", "spoil", "unusable"])
+    for action in data.draw(st.lists(actions, max_size=12)):
+        now[0] += data.draw(st.floats(0, 2))
+        if action == "batch":
+            values = data.draw(st.lists(st.floats(0, 1), max_size=30))
+            offered += len(values)
+            kept += int(shedder.offer(np.array(values)).sum())
+        elif action == "one":
+            offered += 1
+            kept += shedder.offer_one(data.draw(st.floats(-1, 1)))
+        elif action == "bad":
+            offered += 2
+            kept += int(shedder.offer([-1.0, None]).sum())
+        elif action == "spoil" and store.versions("ticks"):
+            store.manifest_path("ticks", store.newest("ticks")).write_bytes(b"rot")
+        else:
+            label = "unusable" if action == "unusable" else "good"
+            tally.publish(store, signer, tally.tally_plan(label))
+        client.poll()
+        c = shedder.counters
+        assert (c.offered, c.kept, c.dropped) == (offered, kept, offered - kept)
+
+
+def test_metrics_are_prometheus_text(house, client):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    lines = shedder.to_prometheus().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    labels = '{node="edge-1",stream="ticks"}'
+    assert values[f"headgate_offered_total{labels}"] == "4"
+    assert values[f"headgate_dropped_total{labels}"] == "2"
+    assert values[f"headgate_version{labels}"] == "1"
+    assert values[f"headgate_load{labels}"] == "0.5"
+    assert values[f"headgate_polls_total{labels}"] == "1"
+    assert len(values) == len(shedder.snapshot())
+    assert sum(line.startswith("# TYPE") for line in lines) == len(values)
+
+
+def test_the_check_for_a_new_plan_is_cheap(house, client):
+    """Beside the family's own decision, an item costs a few microseconds."""
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    inner = shedder.shedder
+    rounds = 2000
+
+    def seconds(offer) -> float:
+        best = float("inf")
+        for _ in range(5):
+            started = time.perf_counter()
+            for _ in range(rounds):
+                offer(0.5)
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    assert seconds(shedder.offer_one) - seconds(inner.offer_one) < rounds * 20e-6
+
+
+def test_the_sifter_sheds_with_a_published_plan(house, client):
+    import json
+
+    plan_module = pytest.importorskip("planning.sifter.plan")
+    document = json.loads((GOLDEN / "sifter" / "plan.json").read_bytes())["plan"]
+    plan = plan_module.Plan.from_document(document)
+    house.tally.publish(house.store, house.signer, plan, family="sifter")
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    rng = np.random.default_rng(1)
+    batch = {"x": rng.random(10_000), "carrier": rng.choice(["AA", "B6", "UA"], 10_000)}
+    kept = int(shedder.offer(batch).sum())
+    assert shedder.version == 1
+    assert shedder.counters.errors == 0
+    assert 0 < kept < 10_000
+    house.publish("another family", cuts=(0.0, 0.0))
+    client.poll()
+    assert shedder.offer(BATCH).all()
+    assert shedder.version == 2
+    assert counts(shedder) == (10_004, kept + 4, 10_000 - kept)

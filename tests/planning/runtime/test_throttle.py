@@ -1,0 +1,208 @@
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planning.errors import InvalidInput
+from planning.runtime import FeedForwardThrottle, FixedThrottle, ThrotLoop
+
+
+def poisson_arrivals(rng, rate_per_s, start_s, end_s):
+    now = start_s
+    while (now := now + rng.expovariate(rate_per_s)) < end_s:
+        yield now
+
+
+def drive(throttle, arrivals, carry=0.0):
+    """Pass items one by one at the throttle's load; yield (time, load, passed)."""
+    for now in arrivals:
+        carry += throttle.load
+        passed = carry >= 1
+        carry -= passed
+        throttle.observe(now, 1, int(passed))
+        yield now, throttle.load, passed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_tenfold_burst_is_met_within_one_window(seed):
+    rng = random.Random(seed)
+    throttle = FeedForwardThrottle(capacity_per_s=1000.0, window_s=1.0)
+    for _ in drive(throttle, poisson_arrivals(rng, 1000.0, 0.0, 10.0)):
+        pass
+    assert throttle.load > 0.85
+    burst = list(drive(throttle, poisson_arrivals(rng, 10_000.0, 10.0, 20.0)))
+    settled = next(now for now, load, _ in burst if load < 0.12)
+    assert settled - 10.0 < 1.0
+    passed = [sum(p for now, _, p in burst if 10 + s <= now < 11 + s) for s in range(10)]
+    assert passed[0] < 3000
+    assert all(count < 1060 for count in passed[1:])
+    assert all(count > 850 for count in passed[1:])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_steady_noise_does_not_make_it_flap(seed):
+    rng = random.Random(seed)
+    throttle = FeedForwardThrottle(capacity_per_s=500.0, window_s=1.0)
+    loads = [load for _, load, _ in drive(throttle, poisson_arrivals(rng, 1000.0, 0.0, 60.0))]
+    tail = loads[len(loads) // 10 :]
+    assert min(tail) > 0.40
+    assert max(tail) < 0.55
+    changes = sum(a != b for a, b in zip(tail, tail[1:], strict=False))
+    assert changes < 54 * 10
+
+
+def test_the_load_returns_to_one_after_the_burst():
+    throttle = FeedForwardThrottle(capacity_per_s=100.0, window_s=1.0)
+    now = 0.0
+    for _ in range(200):
+        now += 0.01
+        throttle.observe(now, 100, 0)
+    assert throttle.load == pytest.approx(0.01)
+    for _ in range(110):
+        now += 0.01
+        throttle.observe(now, 0, 0)
+    assert throttle.load == 1.0
+
+
+def test_the_floor_is_never_undercut_and_left_again():
+    throttle = FeedForwardThrottle(capacity_per_s=1.0, window_s=1.0, floor=0.01)
+    for i in range(1, 100):
+        throttle.observe(i / 10, 1_000_000, 0)
+    assert throttle.load == 0.01
+    throttle.observe(12.0, 0, 0)
+    throttle.observe(14.0, 0, 0)
+    assert throttle.load == 1.0
+
+
+@pytest.mark.parametrize("every_s", [0.001, 0.01, 0.1, 0.5, 1.0])
+def test_the_rate_does_not_depend_on_how_items_are_batched(every_s):
+    throttle = FeedForwardThrottle(capacity_per_s=2500.0, window_s=1.0)
+    batch = round(10_000 * every_s)
+    for i in range(round(5 / every_s) + 1):
+        throttle.observe(i * every_s, batch, 0)
+    assert throttle.load == pytest.approx(0.25, rel=0.1)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 10**9)), max_size=60),
+    st.floats(0.1, 1e6),
+)
+def test_the_load_stays_between_floor_and_one_whatever_is_observed(steps, capacity):
+    """Even when clocks go backwards."""
+    throttle = FeedForwardThrottle(capacity_per_s=capacity, floor=0.001)
+    now = 0.0
+    for step, items in steps:
+        now += step
+        load = throttle.observe(now, items, 0)
+        assert 0.001 <= load <= 1.0
+        assert load == throttle.load
+
+
+def test_the_same_observations_give_the_same_loads():
+    runs = []
+    for _ in range(2):
+        rng = random.Random(5)
+        throttle = FeedForwardThrottle(300.0)
+        arrivals = poisson_arrivals(rng, 1000.0, 0.0, 3.0)
+        runs.append([load for _, load, _ in drive(throttle, arrivals)])
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("max_queue", [2, 10, 100])
+def test_throtloop_converges_to_the_papers_utilisation(max_queue):
+    """LIRA 3.4: lambda / mu must become 1 - 1/B, for arrivals three times what can be served."""
+    loop = ThrotLoop(max_queue)
+    for _ in range(20):
+        loop.step(arrivals_per_s=300.0 * loop.load, service_per_s=100.0)
+    assert 300.0 * loop.load / 100.0 == pytest.approx(1 - 1 / max_queue)
+
+
+def test_throtloop_follows_the_papers_formula_step_by_step():
+    loop = ThrotLoop(max_queue=5)
+    z = 1.0
+    for rate in (120.0, 90.0, 400.0, 60.0, 81.0):
+        u = (rate / 100.0) / (1 - 1 / 5)
+        z = min(1.0, z / u)
+        assert loop.step(rate, 100.0) == pytest.approx(z)
+
+
+def test_throtloop_corrects_a_plan_that_passes_more_than_it_was_told():
+    """Sources that pass 1.3 times z: the loop finds the z that still balances the queue."""
+    loop = ThrotLoop(max_queue=10)
+    for _ in range(50):
+        loop.step(arrivals_per_s=1.3 * 300.0 * loop.load, service_per_s=100.0)
+    assert 1.3 * 300.0 * loop.load == pytest.approx(90.0)
+
+
+def test_throtloop_does_not_wind_up_or_stick():
+    loop = ThrotLoop(max_queue=10, floor=0.01, max_step=4.0)
+    for _ in range(50):
+        loop.step(arrivals_per_s=1e9, service_per_s=100.0)
+    assert loop.load == 0.01
+    loads = [loop.step(0.0, 100.0) for _ in range(4)]
+    assert loads == pytest.approx([0.04, 0.16, 0.64, 1.0])
+    # At 1 the unused capacity is not saved up: the next overload is answered at once.
+    for _ in range(50):
+        loop.step(1.0, 100.0)
+    assert loop.step(180.0, 100.0) == pytest.approx(0.5)
+
+
+def test_throtloop_keeps_a_simulated_queue_within_its_size():
+    """M/M/1 with arrivals at twice the service rate; the measured loop, as a shedder drives it."""
+    rng = random.Random(7)
+    loop = ThrotLoop(max_queue=50, period_s=1.0)
+    service_s = 0.01
+    free_at, carry, queue, longest = 0.0, 0.0, [], 0
+    passed = offered = 0
+    for now in poisson_arrivals(rng, 200.0, 0.0, 120.0):
+        while queue and queue[0] <= now:
+            loop.served(1, service_s)
+            queue.pop(0)
+        carry += loop.load
+        keep = carry >= 1
+        carry -= keep
+        if keep:
+            free_at = max(free_at, now) + service_s
+            queue.append(free_at)
+        loop.observe(now, 1, int(keep))
+        if now > 30:
+            longest = max(longest, len(queue))
+            passed += keep
+            offered += 1
+    assert longest <= 2 * 50
+    assert passed / 90.0 == pytest.approx(98.0, rel=0.05)
+
+
+def test_throtloop_waits_until_it_knows_the_service_rate():
+    loop = ThrotLoop(max_queue=10)
+    for i in range(5):
+        assert loop.observe(float(i), 1000, 1000) == 1.0
+    loop.served(100, 1.0)
+    assert loop.observe(5.0, 1000, 1000) < 0.2
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e12), st.floats(1e-6, 1e12)), max_size=40))
+def test_throtloop_stays_between_floor_and_one(rates):
+    loop = ThrotLoop(max_queue=3)
+    for arrivals, service in rates:
+        assert 0.001 <= loop.step(arrivals, service) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FixedThrottle(1.5), "load must lie in"),
+        (lambda: FixedThrottle(math.nan), "load must lie in"),
+        (lambda: FeedForwardThrottle(0.0), "capacity_per_s must be a positive number"),
+        (lambda: FeedForwardThrottle(math.inf), "capacity_per_s must be a positive number"),
+        (lambda: FeedForwardThrottle(1.0, window_s=-1), "window_s must be a positive number"),
+        (lambda: FeedForwardThrottle(1.0, floor=0.0), "floor must lie in"),
+        (lambda: ThrotLoop(1), "max_queue must be at least 2, got 1"),
+        (lambda: ThrotLoop(2, max_step=1.0), "max_step must be greater than 1"),
+    ],
+)
+def test_nonsense_settings_are_refused(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()

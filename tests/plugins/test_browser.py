@@ -1,0 +1,99 @@
+"""The Plans page in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path(CHROMIUM).exists(),
+        reason=f"{CHROMIUM} is absent; install it (Debian: apt-get install chromium)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def published(airflow, publish, orders) -> None:
+    """Two versions of the stream orders."""
+    from planning.home import Home
+
+    for batch in range(2):
+        publish(Home.at(airflow.home), batch, orders)
+
+
+@pytest.fixture
+def tab(airflow, published):
+    """A browser whose user is logged in."""
+    from playwright.sync_api import sync_playwright
+
+    airflow.rest.call("GET", "/headgate/api/streams")  # logs in
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.add_cookies([{"name": "_token", "value": airflow.rest.token, "url": airflow.url}])
+        tab = context.new_page()
+        tab.problems = []
+        tab.on("pageerror", lambda error: tab.problems.append(str(error)))
+        tab.on("console", lambda m: m.type == "error" and tab.problems.append(m.text))
+        yield tab
+        browser.close()
+
+
+def test_the_plans_page_is_in_airflow_s_navigation(airflow, tab):
+    tab.goto(f"{airflow.url}/plugin/plans")
+    frame = tab.frame_locator("iframe")
+    frame.get_by_role("heading", name="Plans").wait_for()
+    row = frame.get_by_role("row").filter(has_text="orders")
+    assert "version 2" in row.inner_text()
+    assert "sifter" in row.inner_text()
+    row.get_by_role("link", name="orders").click()
+    frame.get_by_role("heading", name="What if the load changes?").wait_for()
+
+
+def test_sliding_the_load_shows_what_it_costs(airflow, tab, orders):
+    from planning.artifacts import Store, TrustedKeys
+    from planning.home import Home
+
+    home = Home.at(airflow.home)
+    plan = Store(home.plans, TrustedKeys.load(home.keys)).load("orders").plan
+    tab.goto(f"{airflow.url}/headgate/streams/orders")
+    for load in (0.2, 1.0):
+        with tab.expect_response(lambda answer: "picture.png?load=" in answer.url) as picture:
+            tab.locator("#load").fill(str(load))
+        assert picture.value.status == 200
+        assert float(picture.value.url.rpartition("=")[2]) == load
+        shown = float(tab.locator("#quality").inner_text())
+        assert shown == pytest.approx(plan.predicted_quality(load), abs=1e-4)
+    assert tab.problems == []
+
+
+def test_rolling_back_asks_first_and_publishes(airflow, tab):
+    tab.goto(f"{airflow.url}/headgate/streams/orders")
+    tab.get_by_role("button", name="Roll back to this").last.click()
+    dialog = tab.get_by_role("dialog")
+    go = dialog.get_by_role("button", name="Roll back")
+    assert "version 1" in dialog.inner_text()
+    assert go.is_disabled()
+    dialog.get_by_label("Reason").fill("trying the button")
+    with tab.expect_navigation():
+        go.click()
+    tab.get_by_text("rolled back to version 1: trying the button (admin)").wait_for()
+    latest = airflow.rest.call("GET", "/headgate/api/streams/orders/latest")
+    assert (latest["version"], latest["rollback_of"]) == (3, 1)
+    assert tab.problems == []
+
+
+def test_comparing_two_versions(airflow, tab):
+    tab.goto(f"{airflow.url}/headgate/streams/orders")
+    tab.locator("select[name=old]").select_option("1")
+    tab.locator("select[name=new]").select_option("2")
+    tab.get_by_role("button", name="Show differences").click()
+    tab.get_by_role("heading", name="orders: version 1 → 2").wait_for()
+    assert tab.get_by_role("row").filter(has_text="frequency").count() == 1
+    assert tab.problems == []

@@ -1,0 +1,226 @@
+"""The stages as operators: skipping, failing for good, retrying, publishing once."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def context():
+    """What a task sees of Airflow, as far as the stages look at it."""
+    return lambda run_id, **params: {
+        "run_id": run_id,
+        "params": {"dry_run": False, "force": False, **params},
+        "outlet_events": defaultdict(SimpleNamespace),
+    }
+
+
+@pytest.fixture
+def empty_home(tmp_path, monkeypatch):
+    from planning.home import Home
+
+    monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "empty"))
+    return Home.from_environment()
+
+
+@pytest.fixture
+def publisher():
+    from airflow.sdk import Asset
+    from headgate_airflow.operators import PublishOperator
+
+    asset = Asset(name="headgate_plan_ticks", uri="headgate://plans/ticks")
+    return PublishOperator(task_id="publish", stream="ticks", asset=asset)
+
+
+def versions(home):
+    from planning.artifacts import Store, TrustedKeys
+
+    return Store(home.plans, TrustedKeys.load(home.keys)).versions("ticks")
+
+
+def test_collect_skips_when_nothing_is_new(definition, empty_home, context):
+    from airflow.sdk.exceptions import AirflowSkipException
+    from headgate_airflow.operators import CollectOperator
+
+    collect = CollectOperator(task_id="collect", definition=definition)
+    with pytest.raises(AirflowSkipException, match="no new parquet files"):
+        collect.execute(context("r1"))
+
+
+def test_collect_applies_the_form_s_overrides(definition, empty_home, context):
+    from headgate_airflow.operators import CollectOperator
+
+    from planning.families import family
+    from planning.stages.run import Run
+
+    family("sifter").room("demo").land(empty_home.resolve(definition.landing), 0, definition)
+    collect = CollectOperator(task_id="collect", definition=definition)
+    uri = collect.execute(context("r1", regions=9, fairness_threshold=None, partitioner=""))
+    parameters = Run.at(uri).definition().parameters
+    assert parameters.regions == 9
+    assert parameters.fairness_threshold == definition.parameters.fairness_threshold
+    assert parameters.partitioner == definition.parameters.partitioner
+
+
+def test_a_contradictory_override_fails_without_retry(definition, empty_home, context):
+    from airflow.sdk.exceptions import AirflowFailException
+    from headgate_airflow.operators import CollectOperator
+
+    collect = CollectOperator(task_id="collect", definition=definition)
+    with pytest.raises(AirflowFailException, match="regions"):
+        collect.execute(context("r1", regions=-1))
+
+
+def test_an_unreachable_store_is_retried(empty_home, context):
+    from airflow.sdk.exceptions import AirflowFailException
+    from headgate_airflow.operators import StageOperator
+
+    from planning.errors import StoreError
+
+    class Unreachable(StageOperator):
+        def stage(self, home, run, context):
+            raise StoreError("the store cannot be reached")
+
+    with pytest.raises(StoreError) as raised:
+        Unreachable(task_id="x", stream="ticks").execute(context("r1"))
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_repeated_publish_does_not_publish_twice(home, publisher, context):
+    before = versions(home)
+    again = context("batch-1")
+    summary = publisher.execute(again)
+    assert summary["version"] == 2
+    assert versions(home) == before == (1, 2)
+    extra = again["outlet_events"][publisher.asset].extra
+    assert extra["version"] == 2
+    assert extra["stream"] == "ticks"
+    assert extra["family"] == "sifter"
+    assert extra["run"] == "batch-1"
+    assert len(extra["digest"]) == 64
+
+
+def test_publish_skips_in_a_dry_run_and_when_the_gate_refused(
+    empty_home, publish, publisher, context, definition
+):
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from planning.stages.run import Run
+
+    publish(empty_home, 0)
+    run = Run.of(empty_home, "ticks", "batch-0")
+    (run.folder / "published.json").unlink()
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        publisher.execute(context("batch-0", dry_run=True))
+    verdict = run.read("verdict") | {"decision": "refuse", "reason": "it loses 0.4"}
+    run.write("verdict", verdict)
+    with pytest.raises(AirflowSkipException, match="it loses 0.4"):
+        publisher.execute(context("batch-0"))
+    assert versions(empty_home) == (1,)
+
+
+def test_a_missing_stage_fails_with_the_remedy(empty_home, context):
+    from airflow.sdk.exceptions import AirflowFailException
+    from headgate_airflow.operators import SolveOperator
+
+    with pytest.raises(AirflowFailException, match=r"definition.json is missing"):
+        SolveOperator(task_id="solve", stream="ticks").execute(context("never"))
+
+
+def fake_spark_submit(folder, body: str, monkeypatch) -> None:
+    """Put a spark-submit first on the path that only does what ``body`` says."""
+    folder.mkdir()
+    script = folder / "spark-submit"
+    script.write_text(f"#!/bin/bash\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    connection = json.dumps({"conn_type": "spark", "host": "local[2]"})
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+
+
+def test_a_rejected_batch_fails_without_retry(empty_home, context, tmp_path, monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+    from headgate_airflow.operators import ValidateOperator
+
+    from planning.stages.run import Run
+
+    run = Run.of(empty_home, "ticks", "r1")
+    run.write("validation", {"success": False, "error": "samples.min_rows asks for 100 rows"})
+    fake_spark_submit(tmp_path / "bin", "exit 3", monkeypatch)
+    with pytest.raises(AirflowFailException, match="asks for 100 rows"):
+        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+
+
+def test_a_crash_of_spark_is_retried(empty_home, context, tmp_path, monkeypatch):
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from headgate_airflow.operators import ValidateOperator
+
+    fake_spark_submit(tmp_path / "bin", "echo out of memory; exit 1", monkeypatch)
+    with pytest.raises(AirflowException, match="out of memory") as raised:
+        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch):
+    from headgate_airflow.operators import StatisticsOperator, ValidateOperator
+
+    told = tmp_path / "told"
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON > {told}'
+    fake_spark_submit(tmp_path / "bin", script, monkeypatch)
+    ValidateOperator(task_id="validate", stream="ticks").execute(context("a:b"))
+    lines = told.read_text().splitlines()
+    assert lines[lines.index("--master") + 1] == "local[2]"
+    assert lines[lines.index("--run") + 1] == str(empty_home.runs / "ticks" / "a_b")
+    assert lines[lines.index("--data-docs") + 1] == str(empty_home.validation / "ticks")
+    assert any(line.endswith("spark_apps/validate.py") for line in lines)
+    assert lines[-1].startswith("PYSPARK_PYTHON=/")
+    assert "--verbose" not in lines
+    archive = lines[lines.index("--py-files") + 1]
+    names = zipfile.ZipFile(archive).namelist()
+    for name in ("planning/streams.py", "expectations/__init__.py", "spark_apps/validate.py"):
+        assert name in names
+    StatisticsOperator(task_id="statistics", stream="ticks", family="sifter").execute(context("r"))
+    assert any(line.endswith("region_frequencies.py") for line in told.read_text().splitlines())
+
+
+def test_without_java_the_task_fails_with_the_remedy(empty_home, context, monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+    from headgate_airflow.operators import ValidateOperator
+
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(AirflowFailException, match="set JAVA_HOME"):
+        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+
+
+def test_the_code_archive_is_named_after_its_content(tmp_path):
+    from headgate_airflow.code import code_archive
+
+    repository = tmp_path / "repository"
+    (repository / "planning").mkdir(parents=True)
+    (repository / "planning" / "a.py").write_text("A = 1\n")
+    first = code_archive(tmp_path / "cache", repository)
+    content = first.read_bytes()
+    assert code_archive(tmp_path / "cache", repository) == first
+    first.unlink()
+    assert code_archive(tmp_path / "cache", repository).read_bytes() == content
+    (repository / "planning" / "a.py").write_text("A = 2\n")
+    assert code_archive(tmp_path / "cache", repository) != first
+
+
+def test_every_family_has_a_statistics_app(repository):
+    from headgate_airflow.operators import STATISTICS_APPS
+
+    from planning import families
+
+    assert set(STATISTICS_APPS) == set(families.NAMES)
+    for app in STATISTICS_APPS.values():
+        assert (repository / "spark_apps" / app).is_file()

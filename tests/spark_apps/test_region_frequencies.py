@@ -1,0 +1,115 @@
+"""The sifter's statistics on Spark equal the NumPy reference, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def samples(seed: int, rows: int) -> dict[str, np.ndarray]:
+    """Return ticks with many copies, and values on the borders of the domain."""
+    rng = np.random.default_rng(seed)
+    price = np.round(rng.beta(2, 5, rows) * 100, rng.integers(0, 3))
+    price[:3] = 0.0, 100.0, -0.0
+    volume = rng.poisson(60, rows).clip(0, 1000)
+    volume[:3] = 0, 1000, 0
+    side = np.where(rng.random(rows) < 0.7, "buy", "sell").astype(object)
+    return {"price": price, "volume": volume.astype(np.int64), "side": side}
+
+
+def frame(spark: Any, columns: dict[str, np.ndarray], partitions: int) -> Any:
+    rows = list(zip(*(c.tolist() for c in columns.values()), strict=True))
+    schema = "price double, volume long, side string"
+    return spark.createDataFrame(rows, schema).repartition(partitions)
+
+
+def written(statistics: Any) -> str:
+    return json.dumps(statistics.to_document(), sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    ("seed", "rows", "parameters"),
+    [
+        (1, 4000, {"regions": 16, "sample_size": 300}),
+        (2, 900, {"regions": 9, "sample_size": 1000, "partitioner": "uniform_grid"}),
+        (3, 2500, {"regions": 40, "sample_size": 77}),
+    ],
+)
+def test_spark_equals_numpy_for_any_partitioning(spark, ticks, seed, rows, parameters):
+    from planning.sifter import statistics
+    from spark_apps.region_frequencies import build
+
+    definition = ticks(parameters=parameters)
+    columns = samples(seed, rows)
+    reference = statistics.build(columns, definition)
+    assert reference.samples == rows
+    for partitions in (1, 5):
+        made = build(frame(spark, columns, partitions), definition)
+        assert written(made) == written(reference)
+
+
+def test_sample_is_the_reference_sample_when_one_value_dominates(spark):
+    from planning import sampling
+    from spark_apps.drawing import draw_sample
+
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(5000) < 0.6, 7.0, np.round(rng.random(5000), 3))
+    rows = spark.createDataFrame([(v,) for v in values.tolist()], "a double").repartition(3)
+    drawn = draw_sample(rows, lambda batch: batch.column(0).to_numpy()[:, None], 100)[:, 0]
+    assert drawn.tolist() == values[sampling.draw([values], 100)].tolist()
+    share = (values == 7.0).mean()
+    assert abs((drawn == 7.0).sum() - 100 * share) <= 1
+
+
+def test_flights_equal_numpy(spark, ticks, data):
+    from upath import UPath
+
+    from planning.samples import read_columns
+    from planning.sifter import statistics
+    from spark_apps.region_frequencies import build
+    from spark_apps.session import read_parquet
+
+    bounds = {
+        "dep_delay_min": [-100, 1400], "arr_delay_min": [-100, 1400],
+        "air_time_min": [0, 700], "distance_mi": [0, 5000],
+    }  # fmt: skip
+    definition = ticks(
+        attributes=[{"name": n, "type": "int", "domain": d} for n, d in bounds.items()],
+        queries={"inline": [{"ranges": {"dep_delay_min": [60, 1400]}}]},
+        parameters={"regions": 64, "sample_size": 2000},
+    )
+    file = UPath(data / "sifter" / "nyc_flights_2013.parquet")
+    made = build(read_parquet(spark, file, definition.attribute_names), definition)
+    assert made.samples == 327_346
+    reference = statistics.build(read_columns(file, definition.attribute_names), definition)
+    assert written(made) == written(reference)
+
+
+def test_region_counts_have_one_row_per_filled_region(spark, ticks):
+    from pyspark.testing import assertDataFrameEqual
+
+    from planning.sifter.partition import Partition
+    from planning.sifter.space import Space
+    from spark_apps.region_frequencies import region_counts
+
+    space = Space.of(ticks())
+    thirds = Partition.from_nested((0, 10.0, None, (0, 50.0, None, None)))
+    rows = [(9.99, 1, "buy"), (10.0, 1, "buy"), (10.5, 2, "sell"), (None, 1, "buy")]
+    given = spark.createDataFrame(rows, "price double, volume long, side string")
+    counted = region_counts(given, thirds, space)
+    expected = spark.createDataFrame([(0, 1), (1, 2)], "region long, count long")
+    assertDataFrameEqual(counted, expected)
+
+
+def test_no_rows_is_an_error_of_its_own(spark, ticks):
+    from planning.errors import StatisticsError
+    from spark_apps.region_frequencies import build
+
+    empty = spark.createDataFrame([], "price double, volume long, side string")
+    with pytest.raises(StatisticsError, match="at least one row"):
+        build(empty, ticks())

@@ -1,0 +1,293 @@
+"""Quarantine, batch rules and the holdout split of the validate app."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from upath import UPath
+
+pytestmark = pytest.mark.spark
+
+NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+
+
+def good_rows(count: int) -> list[dict[str, Any]]:
+    sides = ("buy", "sell")
+    return [
+        {"price": i * 7.25 % 100, "volume": i, "side": sides[i % 2], "note": f"n{i}"}
+        for i in range(count)
+    ]
+
+
+BROKEN: list[tuple[Any, list[str]]] = [
+    ({"price": 100.5, "volume": 1, "side": "buy"}, ["price is outside [0, 100]"]),
+    ({"price": -0.001, "volume": 1, "side": "buy"}, ["price is outside [0, 100]"]),
+    ({"price": math.nan, "volume": 1, "side": "buy"}, ["price is not finite"]),
+    ({"price": -math.inf, "volume": 1, "side": "buy"}, ["price is not finite"]),
+    ({"price": "1e400", "volume": 1, "side": "buy"}, ["price is not finite"]),
+    ({"price": None, "volume": 1, "side": "buy"}, ["price is missing"]),
+    ({"volume": 1, "side": "buy"}, ["price is missing"]),
+    ({"price": "abc", "volume": 1, "side": "buy"}, ["price is not a number"]),
+    ({"price": True, "volume": 1, "side": "buy"}, ["price is not a number"]),
+    ({"price": 1, "volume": 1.5, "side": "buy"}, ["volume is not a whole number"]),
+    ({"price": 1, "volume": [1], "side": "buy"}, ["volume is not a whole number"]),
+    ({"price": 1, "volume": 1, "side": "hold"}, ["side is not one of buy, sell"]),
+    ({"price": 101, "volume": -1}, [
+        "price is outside [0, 100]", "volume is outside [0, 1000]", "side is missing",
+    ]),
+    ('{"price": 1, "volume": 1, "si', ["not a JSON object"]),
+    ("[1, 2]", ["not a JSON object"]),
+    ("not json at all", ["not a JSON object"]),
+]  # fmt: skip
+
+
+def clean_of(folder: UPath) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("*.parquet"), key=str)
+    return [row for file in files for row in pq.read_table(str(file)).to_pylist()]
+
+
+def quarantine_of(folder: UPath) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("*.json"), key=str)
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def check(spark: Any, run: Any, now: dt.datetime = NOW) -> dict[str, Any]:
+    from spark_apps.validate import validate
+
+    report = validate(spark, run, run.folder / "data_docs", now.timestamp())
+    assert run.read("validation") == report
+    return report
+
+
+@pytest.fixture
+def judge(spark: Any) -> Iterator[Any]:
+    """Return the judging step alone: rows with reasons, without Great Expectations."""
+    from expectations import rules
+    from spark_apps.validate import judge
+
+    def judged(run: Any) -> Any:
+        suite = rules.suite_for(run.definition())
+        return judge(spark, run.read("collected")["files"], suite)
+
+    yield judged
+    spark.catalog.clearCache()
+
+
+def test_every_kind_of_bad_row_is_quarantined_with_its_reasons(spark, make_run):
+    rows = good_rows(40)
+    run = make_run({"a.jsonl": [*rows[:20], *(row for row, _ in BROKEN), "", *rows[20:]]})
+    report = check(spark, run)
+    assert report["success"]
+    assert (report["rows"], report["clean"]) == (40 + len(BROKEN), 40)
+    assert report["reasons"] == Counter(r for _, reasons in BROKEN for r in reasons)
+    found = quarantine_of(run.quarantine)
+    assert [row["reasons"] for row in found] == [reasons for _, reasons in BROKEN]
+    assert all(row["file"].endswith("/landing/a.jsonl") for row in found)
+    assert found[0]["row"] == {"price": "100.5", "volume": "1", "side": "buy"}
+    assert found[2]["row"]["price"] == "NaN"
+    assert found[13]["line"] == BROKEN[13][0]
+    assert "row" not in found[13]
+    # Clean rows are exactly the good ones, without the column nobody asked for.
+    kept = [{k: r[k] for k in ("price", "volume", "side")} for r in rows]
+    both = clean_of(run.train) + clean_of(run.holdout)
+    assert sorted(both, key=lambda r: r["volume"]) == kept
+    assert (len(clean_of(run.train)), len(clean_of(run.holdout))) == (
+        report["train"], report["holdout"],
+    )  # fmt: skip
+    index = UPath(report["data_docs"])
+    assert index == run.folder / "data_docs" / "index.html"
+    assert "ticks.rows" in index.read_text()
+    pages = list(index.parent.rglob("validations/ticks/*/run_1/*/*.html"))
+    assert len(pages) == 2
+
+
+def test_parquet_of_wrong_and_differing_types(judge, make_run):
+    floats = pa.table(
+        {
+            "price": pa.array([1.0, math.nan, None, 101.0]),
+            "volume": pa.array([1, 2, 3, 4], pa.uint16()),
+            "side": pa.array(["buy", "sell", "buy", "buy"]).dictionary_encode(),
+            "extra": pa.array([[1], [2], [3], [4]]),
+        }
+    )
+    texts = pa.table({"price": ["7.5", "x"], "volume": [2.0, 2.5], "side": ["buy", "sell"]})
+    lacking = pa.table({"price": [1.5], "side": ["buy"]})
+    odd = pa.table({"price": [[1.0]], "volume": [True], "side": [7]})
+    run = make_run({f"{i}.parquet": t for i, t in enumerate([floats, texts, lacking, odd])})
+    judged = judge(run)
+    assert (judged.total, judged.clean, judged.missing) == (8, 2, [])
+    rows = judged.rows.collect()
+    assert sorted(tuple(r["_reasons"]) for r in rows if r["_reasons"]) == [
+        ("price is missing",),
+        ("price is not a number", "volume is not a whole number"),
+        (
+            "price is not a number",
+            "volume is not a whole number",
+            "side is not one of buy, sell",
+        ),
+        ("price is not finite",),
+        ("price is outside [0, 100]",),
+        ("volume is missing",),
+    ]
+    assert sorted(r["price"] for r in rows if not r["_reasons"]) == [1.0, 7.5]
+
+
+def test_times_of_every_spelling_become_seconds(judge, make_run, ticks):
+    moment = dt.datetime(2026, 3, 1, 11, 30, 0, 250_000, tzinfo=dt.UTC)
+    tables = [
+        pa.array([moment], pa.timestamp("ns", "UTC")),
+        pa.array([moment], pa.timestamp("us", "Europe/Berlin")),
+        pa.array([moment.replace(tzinfo=None)], pa.timestamp("ms")),
+        pa.array([moment.timestamp()]),
+        pa.array(["2026-03-01T11:30:00.25Z"]),
+        pa.array(["2026-03-01 12:30:00.25+01:00"]),
+    ]
+    rows = {"price": [1.0], "volume": [1], "side": ["buy"]}
+    files: dict[str, Any] = {
+        f"{i}.parquet": pa.table({**rows, "at": array}) for i, array in enumerate(tables)
+    }
+    files["a.jsonl"] = [
+        {"price": 1, "volume": 1, "side": "buy", "at": "2026-03-01T11:30:00.25Z"},
+        {"price": 1, "volume": 1, "side": "buy", "at": moment.timestamp()},
+        {"price": 1, "volume": 1, "side": "buy", "at": "yesterday"},
+    ]
+    judged = judge(make_run(files, ticks(samples={"time_column": "at"})))
+    rows = judged.rows.collect()
+    assert {r["at"] for r in rows if not r["_reasons"]} == {moment.timestamp()}
+    assert judged.clean == 8
+    assert [r["_reasons"] for r in rows if r["_reasons"]] == [
+        ["at is not a time (seconds since 1970 or ISO 8601)"]
+    ]
+
+
+def test_positions_of_buses_and_vessels(judge, make_run, ticks, data):
+    definition = ticks(
+        attributes=[
+            {"name": "x", "domain": [-1e6, 1e6]},
+            {"name": "y", "domain": [-1e6, 1e6]},
+        ],
+        queries={"inline": []},
+        samples={"expectations": "positions"},
+    )
+    names = {"x_m": "x", "y_m": "y", "speed_mps": "speed", "timestamp": "time"}
+    files = {}
+    for file in ("austin_buses", "vessels_gulf_of_mexico_20220103"):
+        table = pq.read_table(data / "lira" / f"{file}.parquet")
+        files[f"{file}.parquet"] = table.rename_columns(
+            [names.get(n, n) for n in table.column_names]
+        )
+    judged = judge(make_run(files, definition))
+    assert (judged.total, judged.clean) == (101_509 + 35_159, 101_509 + 35_159)
+    ids = judged.rows.select("object_id").distinct().count()
+    assert ids == 3330  # bus numbers are a subset of vessel numbers
+
+
+def test_missing_columns_reject_the_batch_and_are_named(spark, make_run):
+    table = pa.table({"price": [1.0] * 20})
+    run = make_run({"a.parquet": table})
+    report = check(spark, run)
+    assert not report["success"]
+    assert {f["column"] for f in report["failures"] if f["column"]} == {"volume", "side"}
+    assert "the samples lack the columns volume, side in every row" in report["error"]
+    assert not run.train.exists()
+    assert UPath(report["data_docs"]).exists()
+
+
+def test_missing_field_in_every_json_line(judge, make_run):
+    run = make_run({"a.jsonl": [{"price": 1, "side": "buy"}] * 8})
+    assert judge(run).missing == ["volume"]
+
+
+def test_no_rows_name_the_files_set_aside(spark, make_run):
+    aside = [{"path": "b.parquet", "reason": "is not a whole Parquet file"}]
+    run = make_run({"a.jsonl": []}, set_aside=aside)
+    report = check(spark, run)
+    assert not report["success"]
+    assert "there are no rows in the 1 collected files" in report["error"]
+    assert "b.parquet (is not a whole Parquet file)" in report["error"]
+
+
+def test_app_ends_with_3_and_one_paragraph_when_too_much_is_quarantined(spark, make_run, capsys):
+    from spark_apps.validate import main
+
+    bad = [{"price": 500, "volume": 1, "side": "buy"}] * 11
+    run = make_run({"a.jsonl": good_rows(10) + bad})
+    for folder in (run.train, run.holdout):  # left by an earlier attempt
+        folder.mkdir(parents=True)
+    code = main(["--run", run.uri])
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    assert code == 3
+    assert "allows 0.5 of the rows, got 11 of 21 quarantined: price is outside [0, 100] (11)" in (
+        message
+    )
+    report = run.read("validation")
+    assert not report["success"]
+    assert message == f"validate: {report['error']}"
+    kinds = {f["expectation"]: f for f in report["failures"]}
+    between = kinds["expect_column_values_to_be_between"]
+    assert (between["column"], between["unexpected"], between["rows"]) == ("price", 11, 21)
+    assert "samples.max_quarantined" in kinds
+    assert not run.train.exists()
+    assert not run.holdout.exists()
+    assert len(quarantine_of(run.quarantine)) == 11
+
+
+def test_too_few_clean_rows_and_stale_ones(spark, make_run, ticks):
+    definition = ticks(samples={"time_column": "at", "max_age_s": 3600, "min_rows": 100})
+    old = NOW.timestamp() - 7200
+    rows = [{**row, "at": old + i} for i, row in enumerate(good_rows(30))]
+    rows[0]["at"] = NOW.timestamp() + 10_000  # must not make the batch look fresh
+    report = check(spark, make_run({"a.jsonl": rows}, definition))
+    assert "at least 100 clean rows, got 29 of 30" in report["error"]
+    assert "the newest sample is of 2026-03-01 10:00:29 UTC, older than" in report["error"]
+    assert report["error"].count("\n") == 0
+
+
+def test_fresh_batch_passes_and_a_split_without_holdout_does_not(spark, make_run, ticks):
+    definition = ticks(
+        samples={"time_column": "at", "max_age_s": 3600}, gate={"holdout_by": ["side"]}
+    )
+    rows = [{**row, "side": "buy", "at": NOW.timestamp() - 60} for row in good_rows(30)]
+    report = check(spark, make_run({"a.jsonl": rows}, definition))
+    assert [f["expectation"] for f in report["failures"]] == ["gate.holdout"]
+    assert "choose gate.holdout_by columns with more distinct values" in report["error"]
+
+
+def test_holdout_does_not_depend_on_files_or_partitions(spark):
+    from spark_apps.validate import with_holdout
+
+    values = [(float(i % 97), i, "buy" if i % 3 else "sell") for i in range(3000)]
+    frame = spark.createDataFrame(values, "price double, volume long, side string")
+
+    def held(frame: Any, by: list[str]) -> set[tuple[Any, ...]]:
+        rows = with_holdout(frame, by, 0.25).where("_held_out").collect()
+        return {(r["price"], r["volume"], r["side"]) for r in rows}
+
+    everything = ["price", "volume", "side"]
+    first = held(frame.coalesce(1), everything)
+    assert first == held(frame.repartition(7, "side"), everything)
+    assert 650 < len(first) < 850
+    by_price = held(frame, ["price"])
+    prices = {row[0] for row in by_price}
+    assert by_price == {v for v in values if v[0] in prices}
+    assert 10 < len(prices) < 40
+
+
+def test_unknown_holdout_column_and_suite_are_errors_with_a_list(ticks):
+    from expectations import rules
+    from planning.errors import InvalidInput
+    from spark_apps.validate import holdout_columns
+
+    columns = {"price": "float", "side": "category"}
+    with pytest.raises(InvalidInput, match=r"\(price, side\), got colour"):
+        holdout_columns(ticks(gate={"holdout_by": ["colour"]}), columns)
+    with pytest.raises(InvalidInput, match="one of positions, tuples, got 'trips'"):
+        rules.suite_for(ticks(samples={"expectations": "trips"}))
