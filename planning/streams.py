@@ -211,6 +211,13 @@ class StreamDefinition(Section):
         """Return the names of the attributes, in the order of the definition."""
         return tuple(attribute.name for attribute in self.attributes)
 
+    @cached_property
+    def sample_columns(self) -> tuple[str, ...]:
+        """Return the columns of a monitoring sample: the attributes, and the time if there is one."""
+        time_column = self.samples.time_column
+        extra = (time_column,) if time_column and time_column not in self.attribute_names else ()
+        return (*self.attribute_names, *extra)
+
     @property
     def landing(self) -> str:
         """Landing place of the samples; below the home unless the definition names another."""

@@ -113,12 +113,12 @@ def batches(columns: Columns, rows: int) -> list[dict[str, np.ndarray]]:
 
 def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np.ndarray]:
     if samples is not None:
-        columns = read_columns(UPath(samples), definition.attribute_names)
+        columns = read_columns(UPath(samples), definition.sample_columns)
     elif definition.demo:
         with tempfile.TemporaryDirectory() as folder:
             demo = families.family(definition.family).room("demo")
             demo.land(UPath(folder), FRESH, definition)
-            columns = read_columns(UPath(folder), definition.attribute_names)
+            columns = read_columns(UPath(folder), definition.sample_columns)
     else:
         raise InvalidInput(
             f"samples must name fresh samples of stream {definition.stream}, got none; only demo "

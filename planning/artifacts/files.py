@@ -43,9 +43,9 @@ def reaching(
     """Turn any failure of the file system, except an expected one, into a :class:`StoreError`."""
     try:
         yield
-    except (PlanningError, *expected):
-        raise
     except Exception as error:
+        if isinstance(error, (PlanningError, *expected)):
+            raise
         detail = " ".join(str(error).split()) or type(error).__name__
         raise StoreError(
             f"{path} cannot be {doing} ({detail}); check that the store's path or URL is right "

@@ -15,7 +15,6 @@ publisher is killed at, and of two publishers one gets the version and the other
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,10 +23,10 @@ from typing import Any
 import msgspec
 from upath import UPath
 
-import planning
-from planning.artifacts import acknowledgement, codec, files, manifest
+from planning.artifacts import acknowledgement, codec, drafting, files, manifest
 from planning.artifacts import history as records
 from planning.artifacts.acknowledgement import Acknowledgement
+from planning.artifacts.drafting import ENCODINGS
 from planning.artifacts.files import Location
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import (
@@ -36,17 +35,14 @@ from planning.artifacts.manifest import (
     GateVerdict,
     Manifest,
     Payload,
-    Payloads,
     Prediction,
     Validity,
 )
-from planning.artifacts.provenance import code_digest
 from planning.artifacts.signing import SigningKey, TrustedKeys, Unverified
 from planning.errors import ArtifactError, InvalidInput, NoPlan
 
 VERSION_FILE = re.compile(r"(\d{8,})\.json")
 SUFFIX: dict[Encoding, str] = {"json": "json", "binary": "bin"}
-ENCODINGS: tuple[Encoding, ...] = ("json", "binary")
 TEMPORARY_MAX_AGE_S = 3600.0
 
 
@@ -191,7 +187,7 @@ class Store:
                 f"{path}, the {encoding} plan of version {found.version}, is missing; restore it, "
                 "roll back to a complete version, or publish again"
             ) from None
-        if len(data) != payload.bytes or _digest(data) != payload.digest:
+        if len(data) != payload.bytes or drafting.digest(data) != payload.digest:
             raise ArtifactError(
                 f"{path} does not match the digest in the manifest of version {found.version} "
                 f"({len(data)} bytes, {payload.bytes} expected); it is damaged or was replaced; "
@@ -225,17 +221,17 @@ class Store:
         """
         folder = self.folder(stream)
         data = {encoding: codec.encode(plan, family, encoding) for encoding in ENCODINGS}
-        _check_round_trip(plan, family, data)
-        draft = _draft(
+        drafting.check_round_trip(plan, family, data)
+        draft = drafting.draft(
             family=family,
             stream=stream,
             created_at=manifest.to_time(manifest.from_time("created_at", created_at)),
-            payloads=Payloads(json=_payload(data["json"]), binary=_payload(data["binary"])),
+            payloads=drafting.payloads(data),
             inputs=dict(inputs or {}),
             parameters=dict(parameters or {}),
-            predicted=[_prediction(item) for item in predicted],
+            predicted=[drafting.prediction(item) for item in predicted],
             gate=gate or {},
-            validity=_validity(validity),
+            validity=drafting.validity(validity),
             solver_status=solver_status,
             reason=reason,
             run=run,
@@ -385,61 +381,3 @@ class Store:
                 return found
         return None
 
-
-def _draft(**fields: Any) -> Manifest:
-    """Return a manifest that has everything but its version and its signature."""
-    fields |= {
-        "schema_version": manifest.SCHEMA_VERSION,
-        "version": 1,
-        "parent": None,
-        "rollback_of": None,
-        "planning_version": planning.__version__,
-        "code_digest": code_digest(),
-        "key_id": "0" * 16,
-        "signature": "",
-    }
-    try:
-        draft = msgspec.convert(msgspec.to_builtins(fields), Manifest)
-        same = msgspec.json.decode(manifest.encode(draft), type=Manifest) == draft
-    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
-        raise InvalidInput(f"the manifest cannot be written: {error}; correct that field") from None
-    if not same:
-        raise InvalidInput(
-            "the manifest must hold finite numbers, text, lists and objects only, got a value that "
-            "JSON changes; check parameters and the gate's outcomes"
-        )
-    return draft
-
-
-def _prediction(item: Prediction | Mapping[str, Any] | tuple[Any, float]) -> Any:
-    if isinstance(item, tuple):
-        load, quality = item
-        return {"load": load, "quality": quality}
-    return item
-
-
-def _validity(given: Validity | Mapping[str, Any] | None) -> dict[str, Any]:
-    validity: dict[str, Any] = msgspec.to_builtins(given or {})
-    if validity.get("not_after") is not None:
-        moment = manifest.from_time("validity.not_after", validity["not_after"])
-        validity["not_after"] = manifest.to_time(moment)
-    return validity
-
-
-def _payload(data: bytes) -> Payload:
-    return Payload(digest=_digest(data), bytes=len(data))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _check_round_trip(plan: Any, family: str, data: Mapping[Encoding, bytes]) -> None:
-    """Refuse to publish what readers could not read."""
-    for encoding in ENCODINGS:
-        _, decoded = codec.decode(data[encoding], encoding, f"the {encoding} form of the new plan")
-        if codec.encode_json(decoded, family) != data["json"]:
-            raise ArtifactError(
-                f"the {encoding} form of the new {family} plan decodes to another plan; nothing "
-                "was published; report this with the run's statistics"
-            )

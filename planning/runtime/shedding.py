@@ -42,7 +42,8 @@ class RunningShedder:
     load
         Fixed load, when there is no throttle.
     budget
-        Hard limit on what passes, shared by several shedders.
+        Hard limit on the items that pass, shared by several shedders; of no use to a family that
+        sheds parts of items.
     marker
         Marks monitoring samples, which bypass the plan; ``marked`` holds the last batch's marks.
     clock
@@ -85,7 +86,11 @@ class RunningShedder:
         return self.counters.version
 
     def offer(self, batch: Any) -> BoolArray:
-        """Decide on a batch: True where the item is kept."""
+        """Decide on a batch: True where the item is kept.
+
+        A family that sheds parts of items gives a mask with further axes; such an item counts as
+        kept if any part is.
+        """
         try:
             size = batch_size(batch)
         except Exception as error:
@@ -101,7 +106,7 @@ class RunningShedder:
             counters.passed_on_error += size
             self.marked = np.zeros(size, dtype=np.bool_)
             keep = np.ones(size, dtype=np.bool_)
-        kept = int(np.count_nonzero(keep))
+        kept = int(np.count_nonzero(keep if keep.ndim == 1 else keep.reshape(size, -1).any(axis=1)))
         counters.kept += kept
         counters.dropped += size - kept
         self._adjust(size, kept)
@@ -175,9 +180,9 @@ class RunningShedder:
         count = int(np.count_nonzero(marked))
         if not count:
             return self._filter(batch, size)
-        keep = np.ones(size, dtype=np.bool_)
-        if count < size:
-            keep[~marked] = self._filter(select(batch, ~marked), size - count)
+        others = self._filter(select(batch, ~marked), size - count)
+        keep = np.ones((size, *others.shape[1:]), dtype=np.bool_)
+        keep[~marked] = others
         self.counters.marked += count
         return keep
 
@@ -194,7 +199,7 @@ class RunningShedder:
             self._uniform.fraction = counters.load
             return self._uniform.next(size)
         keep = np.asarray(self._shedder.offer(batch))
-        if keep.dtype != np.bool_ or keep.shape != (size,):
+        if keep.dtype != np.bool_ or keep.shape[:1] != (size,):
             raise TypeError(f"a mask of {size} booleans was due, got {keep.dtype}{keep.shape}")
         if self._shadow is not None:
             self._cast_shadow(batch, keep)
@@ -215,11 +220,12 @@ class RunningShedder:
         if counters.expired and self.client.fallback == "uniform":
             self._uniform.fraction = counters.load
             return self._uniform.next_one()
-        return bool(self._shedder.offer_one(item))
+        keep = self._shedder.offer_one(item)
+        return keep if isinstance(keep, bool) else bool(np.any(keep))
 
     def _within_budget(self, keep: BoolArray) -> BoolArray:
         """Drop what the budget does not allow: its last items, marks last of all."""
-        if self.budget is None:
+        if self.budget is None or keep.ndim > 1:
             return keep
         wanted = int(np.count_nonzero(keep))
         granted = self.budget.take(len(keep), wanted, self.counters.load)

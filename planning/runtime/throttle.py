@@ -43,10 +43,10 @@ class FeedForwardThrottle:
     """z = capacity / arrival rate, from the rate before shedding.
 
     Because shedding does not change what is measured, the loop cannot oscillate or get stuck. The
-    rate is the larger of two: the mean over the window, and that of the latest tenth of it less
+    rate is the larger of two: the mean over the window, and that of the latest tenths of it less
     two standard deviations of a Poisson count. So a burst is met within a fraction of a window
-    while noise is not. The load falls at once and rises only when the new one is higher by more
-    than ``hysteresis``.
+    while noise is not. The load falls at once in a burst, by small amounts ten times per window,
+    and it rises only when the new one is higher by more than ``hysteresis``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class FeedForwardThrottle:
     window_s
         Memory; choose it no shorter than the time between two batches.
     hysteresis
-        Relative rise that is ignored.
+        Relative change that is ignored.
     floor
         Smallest load: the filter never closes completely.
 
@@ -64,7 +64,7 @@ class FeedForwardThrottle:
     >>> throttle = FeedForwardThrottle(100.0, window_s=1.0)
     >>> for tenth in range(21):
     ...     load = throttle.observe(tenth / 10, offered=20, kept=20)
-    >>> load
+    >>> round(load, 6)
     0.5
     """
 
@@ -85,6 +85,7 @@ class FeedForwardThrottle:
         self.load = 1.0
         # (end, items): the items arrived between the end before it and this end.
         self._slots: deque[tuple[float, int]] = deque()
+        self._look_again = 0.0
 
     @property
     def rate_per_s(self) -> float:
@@ -95,43 +96,55 @@ class FeedForwardThrottle:
 
     def observe(self, now_s: float, offered: int, kept: int = 0) -> float:
         """Take note of ``offered`` items that arrived since the last call."""
-        self._add(now_s, offered)
+        new_slot = self._add(now_s, offered)
+        latest = self._slots[-1][1]
+        if len(self._slots) < 2 or not (new_slot or latest >= self._look_again):
+            return self.load
+        # A slot that fills item by item is weighed whenever it has grown by a tenth.
+        self._look_again = 1.1 * latest + 1
         rate = self.rate_per_s
         wanted = self.capacity_per_s / rate if rate > 0 else 1.0
         wanted = min(1.0, max(self.floor, wanted))
-        if len(self._slots) >= 2 and (
-            wanted < self.load or wanted > self.load * (1 + self.hysteresis) or wanted == 1.0
-        ):
+        # Within a slot only a burst counts, else every item would move the load a little.
+        band = 1.0 if new_slot else 1.0 + self.hysteresis
+        if wanted * band < self.load or wanted > self.load * (1.0 + self.hysteresis):
             self.load = wanted
         return self.load
 
-    def _add(self, now_s: float, items: int) -> None:
+    def _add(self, now_s: float, items: int) -> bool:
+        """Count the items into the latest slot, or into a new one: then return True."""
         slots = self._slots
         if not slots:
             # What came before the first look has no known duration.
             slots.append((now_s, 0))
-            return
+            return True
         end, latest = slots[-1]
         now_s = max(now_s, end)
         if len(slots) > 1 and now_s - slots[-2][0] < self.window_s / self.SLOTS:
             slots[-1] = (now_s, latest + items)
-        else:
-            slots.append((now_s, items))
+            return False
+        slots.append((now_s, items))
         while len(slots) > 2 and slots[1][0] <= now_s - self.window_s:
             slots.popleft()
+        return True
 
     def _mean_per_s(self) -> float:
-        items = sum(count for _, count in self._slots) - self._slots[0][1]
-        span = self._slots[-1][0] - self._slots[0][0]
-        # After a pause the batch that ends it may be a burst: it counts within one window.
-        return items / min(max(span, self.window_s / self.SLOTS), self.window_s)
+        return sum(items for _, items in self._recent(0)) / self._span_s(0)
 
     def _latest_per_s(self) -> float:
         first = max(0, len(self._slots) - 3)
-        items = sum(self._slots[i][1] for i in range(first + 1, len(self._slots)))
-        span = self._slots[-1][0] - self._slots[first][0]
-        surely = items - 2.0 * math.sqrt(items)
-        return surely / min(max(span, self.window_s / self.SLOTS), self.window_s)
+        items = sum(items for _, items in self._recent(first))
+        return (items - 2.0 * math.sqrt(items)) / self._span_s(first)
+
+    def _recent(self, first: int) -> list[tuple[float, int]]:
+        return list(self._slots)[first + 1 :]
+
+    def _span_s(self, first: int) -> float:
+        """Seconds since the end of slot ``first``; a pause counts as one window at most."""
+        ends = [end for end, _ in list(self._slots)[first:]]
+        spans = (b - a for a, b in zip(ends, ends[1:], strict=False))
+        span = math.fsum(min(span, self.window_s) for span in spans)
+        return max(span, self.window_s / self.SLOTS)
 
 
 class ThrotLoop:

@@ -80,7 +80,6 @@ def _look(
     samples = definition.samples
     known = ledger.known(definition.stream)
     used_paths = {f.path: f.run for f in known.values() if f.status == "used"}
-    columns = [*definition.attribute_names, *filter(None, [samples.time_column])]
     new: list[LandedFile] = []
     waiting: list[str] = []
     for found in scan(home.resolve(definition.landing), samples.format):
@@ -94,7 +93,7 @@ def _look(
             new.append(_set_aside(found, f"changed after run {run} used it; land new files"))
         else:
             try:
-                new.append(read_file(found, samples.format, columns))
+                new.append(read_file(found, samples.format, definition.sample_columns))
             except Unreadable as error:
                 if settled:
                     new.append(_set_aside(found, str(error)))

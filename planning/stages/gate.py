@@ -28,7 +28,7 @@ def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
     """Try the candidate on held-out samples; write and return the verdict."""
     definition = run.definition()
     evaluate = families.family(definition.family).room("simulate").evaluate
-    samples = read_columns(run.holdout, definition.attribute_names)
+    samples = read_columns(run.holdout, definition.sample_columns)
     outcomes = evaluate(candidate(run), samples, definition, definition.gate.loads)
     published, version, note = None, None, ""
     try:

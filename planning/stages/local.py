@@ -56,17 +56,12 @@ def statistics(run: Run) -> None:
     """Build the family's statistics from the train rows."""
     definition = run.definition()
     room = families.family(definition.family).room("statistics")
-    samples = read_columns(run.train, _names(definition))
+    samples = read_columns(run.train, definition.sample_columns)
     run.write("statistics", room.build(samples, definition).to_document())
 
 
-def _names(definition: StreamDefinition) -> list[str]:
-    time_column = definition.samples.time_column
-    return [*definition.attribute_names, *([time_column] if time_column else [])]
-
-
 def _read_collected(run: Run, definition: StreamDefinition) -> dict[str, np.ndarray]:
-    names = _names(definition)
+    names = definition.sample_columns
     read = read_columns if definition.samples.format == "parquet" else read_json_lines
     parts = [read(UPath(file["path"]), names) for file in run.read("collected")["files"]]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}

@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from planning import families
-from planning.artifacts import SigningKey, Store, TrustedKeys, store
+from planning.artifacts import SigningKey, Store, TrustedKeys, drafting
 
 FOLDER = Path(__file__).parent / "golden"
 SIGNER = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
@@ -33,6 +33,8 @@ DOCUMENTS = {
         "base_qos": 0.125,
         "fairness_threshold": 0.5,
         "throttle_fraction": 0.5,
+        "pinned_fraction": 0.125,
+        "pins": {"low": [[0.25, 0.0]], "high": [[0.5, 1.0]]},
     },
 }  # fmt: skip
 
@@ -65,8 +67,8 @@ def files(family: str) -> dict[str, bytes]:
 
 def fix_provenance(patch) -> None:
     """Pin what changes with every commit."""
-    patch.setattr(store, "code_digest", lambda: "cd" * 32)
-    patch.setattr(store.planning, "__version__", "0.1.0")
+    patch.setattr(drafting, "code_digest", lambda: "cd" * 32)
+    patch.setattr(drafting.planning, "__version__", "0.1.0")
 
 
 def main() -> None:

@@ -50,6 +50,14 @@ def test_versions_count_up_and_the_parent_is_the_one_before(house):
     assert [m.version for m in house.store.history("ticks")] == [4, 3, 2, 1]
 
 
+def test_a_file_url_is_the_same_store(house):
+    house.publish("one")
+    store = Store(f"file://{house.store.root}", house.store.trusted)
+    assert store.load("ticks").plan.label == "one"
+    assert house.tally.publish(store, house.signer).version == 2
+    assert house.store.verify("ticks").ok
+
+
 def test_streams_are_listed_and_kept_apart(house):
     house.publish(stream="ticks")
     house.publish(stream="alarms")
@@ -117,11 +125,23 @@ def test_no_truncation_of_a_payload_gets_through(house):
         assert house.store.load("ticks", encoding=encoding).manifest == told
 
 
+def test_another_sound_plan_in_a_payloads_place_is_refused(house):
+    one, two = house.publish("one"), house.publish("two")
+    for encoding in ("json", "binary"):
+        paths = [
+            house.store.payload_path("ticks", m.payloads.of(encoding), encoding) for m in (one, two)
+        ]
+        assert paths[0].stat().st_size == paths[1].stat().st_size
+        paths[1].write_bytes(paths[0].read_bytes())
+        with pytest.raises(ArtifactError, match="does not match the digest"):
+            house.store.load("ticks", 2, encoding)
+
+
 def test_no_truncation_of_a_manifest_gets_through(house):
     house.publish()
     path = house.store.manifest_path("ticks", 1)
     data = path.read_bytes()
-    for size in range(len(data)):
+    for size in range(0, len(data), 7):
         path.write_bytes(data[:size])
         with pytest.raises(ArtifactError, match="is not a manifest"):
             house.store.latest("ticks")
@@ -360,7 +380,9 @@ def test_the_sifter_is_published_like_any_family(house):
         created_at="2026-01-02T03:04:05Z",
         predicted=[(z, plan.predicted_quality(z)) for z in (0.3, 0.5, 0.7)],
     )
-    assert codec.document(house.store.load("flights").plan) == document
+    for encoding in ("json", "binary"):
+        loaded = house.store.load("flights", encoding=encoding).plan
+        assert codec.document(loaded) == codec.document(plan)
     assert house.store.verify("flights").ok
     with pytest.raises(SignatureError):
         Store(house.store.root).load("flights")

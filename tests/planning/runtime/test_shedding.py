@@ -167,6 +167,20 @@ def test_a_mask_of_the_wrong_shape_counts_as_a_failure(house, client, monkeypatc
     assert shedder.counters.errors == 3
 
 
+def test_a_family_may_shed_parts_of_items(house, client, monkeypatch):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.25))
+    shedder.offer(BATCH[:0])
+    parts = np.array([[True, False], [False, False], [True, True]])
+    monkeypatch.setattr(type(shedder.shedder), "offer", lambda self, batch: parts)
+    keep = shedder.offer(BATCH)
+    assert keep.shape == (4, 2)
+    assert keep[shedder.marked].all()
+    assert (keep[~shedder.marked] == parts).all()
+    assert counts(shedder) == (4, 3, 1)
+
+
 def test_a_plan_that_cannot_be_used_leaves_the_old_one(house, client):
     house.publish("one")
     client.poll()

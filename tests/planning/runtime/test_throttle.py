@@ -25,18 +25,18 @@ def drive(throttle, arrivals, carry=0.0):
         yield now, throttle.load, passed
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_tenfold_burst_is_met_within_one_window(seed):
     rng = random.Random(seed)
     throttle = FeedForwardThrottle(capacity_per_s=1000.0, window_s=1.0)
     for _ in drive(throttle, poisson_arrivals(rng, 1000.0, 0.0, 10.0)):
         pass
     assert throttle.load > 0.85
-    burst = list(drive(throttle, poisson_arrivals(rng, 10_000.0, 10.0, 20.0)))
+    burst = list(drive(throttle, poisson_arrivals(rng, 10_000.0, 10.0, 15.0)))
     settled = next(now for now, load, _ in burst if load < 0.12)
-    assert settled - 10.0 < 1.0
-    passed = [sum(p for now, _, p in burst if 10 + s <= now < 11 + s) for s in range(10)]
-    assert passed[0] < 3000
+    assert settled - 10.0 < 0.3
+    passed = [sum(p for now, _, p in burst if 10 + s <= now < 11 + s) for s in range(5)]
+    assert passed[0] < 1600
     assert all(count < 1060 for count in passed[1:])
     assert all(count > 850 for count in passed[1:])
 
@@ -48,9 +48,10 @@ def test_steady_noise_does_not_make_it_flap(seed):
     loads = [load for _, load, _ in drive(throttle, poisson_arrivals(rng, 1000.0, 0.0, 60.0))]
     tail = loads[len(loads) // 10 :]
     assert min(tail) > 0.40
-    assert max(tail) < 0.55
+    assert max(tail) < 0.60
+    assert 0.46 < sum(tail) / len(tail) < 0.51
     changes = sum(a != b for a, b in zip(tail, tail[1:], strict=False))
-    assert changes < 54 * 10
+    assert changes < 54 * 10 / 2
 
 
 def test_the_load_returns_to_one_after_the_burst():

@@ -84,7 +84,7 @@ def test_the_first_plan_is_published_with_everything_a_reader_needs(
     assert manifest.validity.not_after == "2026-01-02T03:05:05Z"
     assert manifest.validity.fallback == "pass"
     assert manifest.gate.decision == "publish"
-    assert published.plan.at(0.5).drop_thresholds.size == ticks.parameters.regions
+    assert 1 < published.plan.at(0.5).drop_thresholds.size <= ticks.parameters.regions
 
 
 def test_a_repeated_publication_of_a_run_publishes_once(

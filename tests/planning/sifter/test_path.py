@@ -1,0 +1,138 @@
+"""The exact path against two independent solvers, and its promises."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from planning.errors import InfeasiblePlan
+from planning.sifter import linear_program
+from planning.sifter.path import Path
+
+INSTANCES = 2000
+
+
+def instance(seed):
+    """Random and degenerate: f = 0, A = 0, no queries, ties, Delta and z at both ends."""
+    rng = np.random.default_rng(seed)
+    regions = int(rng.integers(1, 13))
+    frequency = rng.dirichlet(np.full(regions, 0.5))
+    qos = rng.random(regions) * rng.choice([0.01, 1.0, 5.0])
+    queried = rng.random(regions) < rng.choice([0.0, 0.5, 0.9, 1.0])
+    if seed % 3 == 0:
+        frequency[rng.random(regions) < 0.3] = 0.0
+        frequency = frequency / frequency.sum() if frequency.sum() else np.full(
+            regions, 1 / regions
+        )
+        qos[rng.random(regions) < 0.3] = 0.0
+    if seed % 5 == 0:
+        frequency, qos = np.full(regions, 1 / regions), np.full(regions, 0.25)
+    qos = np.where(queried & (frequency > 0), qos, 0.0)
+    delta = float(rng.choice([0.0, 1.0, 0.5, rng.random()]))
+    z = float(rng.choice([0.0, 1.0, 0.5, rng.random()]))
+    return frequency, qos, queried, z, delta
+
+
+def highs_loss(frequency, qos, queried, z, delta):
+    regions = len(frequency)
+    members = np.flatnonzero(queried)
+    rows = np.zeros((2 * len(members), regions + 1))
+    for r, i in enumerate(members):
+        rows[2 * r, [i, regions]] = 1.0, -1.0
+        rows[2 * r + 1, [i, regions]] = -1.0, 1.0
+    limits = np.tile([delta, 0.0], len(members))
+    found = linprog(
+        np.append(qos, 0.0),
+        A_ub=rows if len(members) else None,
+        b_ub=limits if len(members) else None,
+        A_eq=np.append(frequency, 0.0)[None, :],
+        b_eq=[(1.0 - z) * frequency.sum()],
+        bounds=[(0, 1)] * (regions + 1),
+        method="highs",
+    )
+    assert found.status == 0, found.message
+    return found.fun
+
+
+def check_promises(thresholds, frequency, queried, z, delta):
+    assert (thresholds >= 0).all()
+    assert (thresholds <= 1).all()
+    assert np.dot(frequency, thresholds) == pytest.approx(1 - z, abs=1e-12)
+    window = thresholds[queried]
+    if window.size:
+        assert window.max() - window.min() <= delta + 1e-12
+
+
+def test_path_is_the_optimum_of_the_window_and_pairwise_programs():
+    for seed in range(INSTANCES):
+        frequency, qos, queried, z, delta = instance(seed)
+        thresholds = Path.of(frequency, qos, queried).thresholds(z, delta)
+        check_promises(thresholds, frequency, queried, z, delta)
+        lost = float(np.dot(qos, thresholds))
+        for form in ("window", "pairwise"):
+            solved = linear_program.solve(frequency, qos, queried, z, delta, form)
+            assert lost == pytest.approx(solved.lost_qos, abs=1e-9), (seed, form)
+
+
+def test_path_is_the_optimum_of_highs():
+    for seed in range(INSTANCES):
+        frequency, qos, queried, z, delta = instance(seed)
+        thresholds = Path.of(frequency, qos, queried).thresholds(z, delta)
+        expected = highs_loss(frequency, qos, queried, z, delta)
+        assert float(np.dot(qos, thresholds)) == pytest.approx(expected, abs=1e-9), seed
+
+
+def test_greedy_order_is_by_ratio_not_by_region_qos():
+    # The region with the smallest A is the wrong one to drop: it holds hardly any data.
+    frequency, qos = np.array([0.1, 0.9]), np.array([0.2, 0.3])
+    thresholds = Path.of(frequency, qos, np.array([True, True])).thresholds(0.5, 1.0)
+    assert thresholds[0] == 0.0
+    assert thresholds[1] == pytest.approx(5 / 9)
+
+
+def test_delta_zero_is_not_random_dropping_where_regions_have_no_queries():
+    path = Path.of(np.array([0.4, 0.6]), np.array([1.0, 0.0]), np.array([True, False]))
+    assert path.thresholds(0.5, 0.0).tolist() == pytest.approx([0.0, 5 / 6])
+
+
+def test_thresholds_rise_as_z_falls_and_bend_only_at_breakpoints():
+    rng = np.random.default_rng(3)
+    frequency, qos = rng.dirichlet(np.ones(9)), rng.random(9)
+    queried = np.arange(9) > 1
+    qos = np.where(queried, qos, 0.0)
+    path = Path.of(frequency, qos, queried)
+    bends = path.breakpoints(0.4)
+    assert len(bends) <= 9 + 2
+    assert bends[0] == 1.0
+    assert bends[-1] == pytest.approx(0.0, abs=1e-12)
+    grid = [path.thresholds(z, 0.4) for z in np.linspace(1, 0, 101)]
+    assert (np.diff(grid, axis=0) >= -1e-12).all()
+    for high, low in zip(bends[:-1], bends[1:], strict=True):
+        middle = path.thresholds((high + low) / 2, 0.4)
+        ends = (path.thresholds(high, 0.4) + path.thresholds(low, 0.4)) / 2
+        assert middle == pytest.approx(ends, abs=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_promises_hold_for_any_statistics(regions, z, delta):
+    counts, mass, queried = (np.array(column) for column in zip(*regions, strict=True))
+    if counts.sum() == 0:
+        counts = counts + 1
+    frequency = counts / counts.sum()
+    qos = np.where(queried & (frequency > 0), mass / 50.0, 0.0)
+    thresholds = Path.of(frequency, qos, queried).thresholds(z, delta)
+    check_promises(thresholds, frequency, queried, z, delta)
+
+
+def test_frequencies_that_do_not_cover_the_budget_are_infeasible_for_the_program():
+    with pytest.raises(InfeasiblePlan, match="hold only 0.3"):
+        linear_program.solve(np.array([0.3]), np.array([1.0]), np.array([True]), 0.1, 0.5)
+    # The path goes as far as it can.
+    path = Path.of(np.array([0.3]), np.array([1.0]), np.array([True]))
+    assert path.thresholds(0.1, 0.5).tolist() == [1.0]
