@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -43,11 +44,10 @@ def run(
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as scratch:
         local = data_docs.protocol in ("", "file")
-        site = Path(data_docs) if local else Path(scratch)
-        results = _validate(checks, site, run_name, kept)
+        site = Path(data_docs.path) if local else Path(scratch)
+        found = _validate(checks, site, run_name, kept)
         if not local:
             _upload(site, data_docs)
-    found = [_failure(result) for result in results if not result["success"]]
     failures = [f for f in found if f["severity"] == "critical"]
     return {
         "success": not failures,
@@ -60,16 +60,17 @@ def run(
 def _validate(
     checks: Sequence[Check], site: Path, run_name: str, kept: int
 ) -> list[dict[str, Any]]:
-    """Run all checks and update the site; return the results of all expectations."""
+    """Run all checks and update the site; return the failures."""
     import great_expectations as gx
     from great_expectations.checkpoint import UpdateDataDocsAction
 
     _prune(site / RESULTS, kept - 1)
     context = _context(site)
     source = context.data_sources.add_spark("samples", persist=False)
-    results: list[dict[str, Any]] = []
+    failures: list[dict[str, Any]] = []
     for check in checks:
-        suite = gx.ExpectationSuite(name=check.name, expectations=list(check.rules))
+        plain = plain_names(check.rows.columns)
+        suite = gx.ExpectationSuite(name=check.name, expectations=_renamed(check.rules, plain))
         asset = source.add_dataframe_asset(check.name)
         batch = asset.add_batch_definition_whole_dataframe(check.name)
         definition = gx.ValidationDefinition(
@@ -82,12 +83,44 @@ def _validate(
             result_format="SUMMARY",
         )
         outcome = context.checkpoints.add(checkpoint).run(
-            batch_parameters={"dataframe": check.rows},
+            batch_parameters={"dataframe": check.rows.toDF(*plain.values())},
             run_id=gx.RunIdentifier(run_name=run_name),
         )
+        given = {new: old for old, new in plain.items()}
         for validation in outcome.run_results.values():
-            results += [r.to_json_dict() for r in validation.results]
-    return results
+            failed = (r.to_json_dict() for r in validation.results if not r.success)
+            failures += [_failure(result, given) for result in failed]
+    return failures
+
+
+def plain_names(columns: Sequence[str]) -> dict[str, str]:
+    """Return a name for each column that Great Expectations can look up on Spark.
+
+    It takes dots for fields of a struct. Names of letters, digits and _ stay as they are.
+
+    >>> plain_names(["price", "bid.price", "bid_price"])
+    {'price': 'price', 'bid.price': 'bid_price_1', 'bid_price': 'bid_price'}
+    """
+    plain: dict[str, str] = {}
+    for column in columns:
+        name = stem = re.sub(r"\W", "_", column)
+        number = 0
+        while name in plain.values() or (name != column and name in columns):
+            number += 1
+            name = f"{stem}_{number}"
+        plain[column] = name
+    return plain
+
+
+def _renamed(rules: Sequence[Expectation], plain: dict[str, str]) -> list[Expectation]:
+    """Return the rules with columns under their plain names; absent columns keep theirs."""
+    renamed = []
+    for rule in rules:
+        kwargs = dict(rule["kwargs"])
+        if "column" in kwargs:
+            kwargs["column"] = plain.get(kwargs["column"], kwargs["column"])
+        renamed.append({**rule, "kwargs": kwargs})
+    return renamed
 
 
 def _context(site: Path) -> Any:
@@ -131,8 +164,8 @@ def _prune(results: Path, kept: int) -> None:
             file.unlink()
 
 
-def _failure(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what failed in words of its own: expectation, column, observed, allowed, counts."""
+def _failure(result: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
+    """Return what failed in plain words: expectation, column, observed, allowed, counts."""
     config = result["expectation_config"]
     kwargs = dict(config["kwargs"])
     measured = result.get("result", {})
@@ -143,7 +176,7 @@ def _failure(result: dict[str, Any]) -> dict[str, Any]:
         observed = ", ".join(str(v) for v in measured.get("partial_unexpected_list", [])[:3])
     return {
         "expectation": config["type"],
-        "column": kwargs.get("column"),
+        "column": given.get(kwargs["column"], kwargs["column"]) if "column" in kwargs else None,
         "observed": observed,
         "allowed": allowed,
         "unexpected": measured.get("unexpected_count"),

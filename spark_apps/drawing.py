@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from planning.arrays import FloatArray, IntArray
 from planning.errors import StatisticsError
 from planning.sampling import KeyArray, key_order, sample_ranks, stable_keys
+from spark_apps.session import map_in_arrow
 
 BUCKET_BITS = 20
 Points = Callable[[pa.RecordBatch], FloatArray]
@@ -51,7 +52,7 @@ def key_histogram(rows: DataFrame, points_of: Points) -> tuple[IntArray, IntArra
         )
 
     histogram = (
-        rows.mapInArrow(kernel, "bucket long, rows long")
+        map_in_arrow(rows, kernel, "bucket long, rows long")
         .groupBy("bucket")
         .agg(F.sum("rows").alias("rows"))
         .select("bucket", "rows")
@@ -100,7 +101,7 @@ def _rows_in(
 
     schema = ", ".join(f"{name} double" for name in names)
     found = (
-        rows.mapInArrow(kernel, schema)
+        map_in_arrow(rows, kernel, schema)
         .groupBy(*names)
         .agg(F.count("*").alias("copies"))
         .select(*names, "copies")

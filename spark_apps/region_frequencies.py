@@ -17,20 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray, IntArray
-from planning.samples import columns_of
 from planning.sifter import queries
 from planning.sifter.partition import Partition
 from planning.sifter.space import Space
-from planning.sifter.statistics import Statistics, assemble, count, divide
+from planning.sifter.statistics import Statistics, assemble, divide
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample
-from spark_apps.session import read_parquet, run_app
+from spark_apps.session import arrays_of, map_in_arrow, read_parquet, run_app
 
 
 def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
     """Return a batch's rows as points of the data space; rows without a place are left out."""
-    points = space.matrix(columns_of(pa.Table.from_batches([batch]), space.names))
+    points = space.matrix(arrays_of(batch, space.names))
     return np.asarray(points[~np.isnan(points).any(axis=1)])
 
 
@@ -40,14 +39,15 @@ def region_counts(samples: DataFrame, partition: Partition, space: Space) -> Dat
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts = np.zeros(partition.regions, dtype=np.int64)
         for batch in batches:
-            counts += count(points_of(batch, space), partition)
+            regions = partition.lookup(points_of(batch, space))
+            counts += np.bincount(regions, minlength=counts.size)
         filled = np.flatnonzero(counts)
         yield pa.RecordBatch.from_arrays(
             [pa.array(filled), pa.array(counts[filled])], names=["region", "count"]
         )
 
     return (
-        samples.mapInArrow(kernel, "region long, count long")
+        map_in_arrow(samples, kernel, "region long, count long")
         .groupBy("region")
         .agg(F.sum("count").alias("count"))
         .select("region", "count")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 from upath import UPath
 
 from planning.errors import BatchRejected, PlanningError
@@ -26,9 +30,10 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+Kernel = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SPARKS_SHUFFLE_PARTITIONS = "200"
 SMALL_SHUFFLE_PARTITIONS = "8"
-SCHEMES = {"s3": "s3a", "gcs": "gs", "": "file"}
+SCHEMES = {"s3": "s3a", "gcs": "gs"}
 
 
 def session(app: str) -> SparkSession:
@@ -47,8 +52,8 @@ def session(app: str) -> SparkSession:
 def spark_path(path: UPath) -> str:
     """Return a path as Spark's file systems name it.
 
-    >>> spark_path(UPath("/tmp/a")), spark_path(UPath("s3://bucket/a"))
-    ('file:///tmp/a', 's3a://bucket/a')
+    >>> spark_path(UPath("/tmp/a")), spark_path(UPath("file:///tmp/a"))
+    ('file:///tmp/a', 'file:///tmp/a')
     """
     if path.protocol in ("", "file"):
         return "file://" + path.absolute().path
@@ -64,6 +69,21 @@ def quoted(column: str) -> str:
 def read_parquet(spark: SparkSession, path: UPath, columns: Sequence[str]) -> DataFrame:
     """Read some columns of a Parquet folder that an earlier stage wrote."""
     return spark.read.parquet(spark_path(path)).select(*(quoted(c) for c in columns))
+
+
+def arrays_of(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Return columns of a batch as NumPy arrays; null becomes NaN in numbers, None in texts."""
+    return {name: batch.column(name).to_numpy(zero_copy_only=False) for name in names}
+
+
+def map_in_arrow(rows: DataFrame, kernel: Kernel, schema: T.StructType | str) -> DataFrame:
+    """Apply a kernel to batches of rows; unlike Spark's own method, take any column names."""
+    names = rows.columns
+
+    def renamed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return kernel(batch.rename_columns(names) for batch in batches)
+
+    return rows.toDF(*(f"c{i}" for i in range(len(names)))).mapInArrow(renamed, schema)
 
 
 def run_app(

@@ -1,27 +1,41 @@
-"""The statistics grid of LIRA: nodes, mean speed and queries of α × α cells, from any size.
+"""The statistics of LIRA, from any size: the grid of α × α cells, and the measured f(Δ).
 
 Reads ``samples/train`` of the run and writes ``statistics.json``. One pass over the positions with
-one integer cell id; the queries are spread over the cells on the driver. Gives the same numbers as
-:func:`planning.lira.statistics.grid`.
+one integer cell id; the queries are spread over the cells on the driver. f(Δ) is measured by
+replaying dead reckoning over every object's track: rows are brought together by object, sorted by
+time, and replayed by a compiled kernel in each partition. Gives the same numbers as
+:func:`planning.lira.statistics.build`; for a stream of another family the grid alone is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
-from planning.lira.statistics import MICRO, Bounds, Grid, assemble, check_bounds
+from planning.lira.queries import of
+from planning.lira.replay import Replay, replay
+from planning.lira.statistics import (
+    MICRO,
+    Bounds,
+    Grid,
+    Statistics,
+    assemble,
+    check_bounds,
+    complete,
+    frame_of,
+)
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
-from spark_apps.session import read_parquet, run_app
+from spark_apps.session import map_in_arrow, read_parquet, run_app
 
-X, Y, SPEED = "x", "y", "speed"
+OBJECT, TIME, X, Y, SPEED = "object_id", "time", "x", "y", "speed"
 PAPERS_CELLS = 128  # α, Table 2
 
 
@@ -75,14 +89,51 @@ def build(
     return assemble(nodes, speeds, queries, cells, bounds)
 
 
-def rectangles(definition: StreamDefinition) -> FloatArray:
-    """Return the definition's queries as rows x_low, y_low, x_high, y_high."""
-    spans = {a.name: a.bounds for a in definition.attributes}
-    rows = []
-    for query in definition.queries.inline:
-        (x_low, x_high), (y_low, y_high) = (query.ranges.get(axis, spans[axis]) for axis in (X, Y))
-        rows.append((x_low, y_low, x_high, y_high))
-    return np.array(rows, dtype=np.float64).reshape(-1, 4)
+def replayed(positions: DataFrame, levels: FloatArray, highest_speed: float) -> Replay:
+    """Replay dead reckoning over all tracks; objects are spread over the partitions."""
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = list(batches)
+        if not parts:
+            return
+        table = pa.Table.from_batches(parts)
+        ids, times, x, y = (
+            table.column(name).to_numpy().astype(np.float64) for name in (OBJECT, TIME, X, Y)
+        )
+        seen = replay(ids, times, x, y, levels, highest_speed)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(np.arange(levels.size)),
+                pa.array(seen.reports),
+                pa.array(seen.error_micro),
+                pa.array(np.full(levels.size, seen.rows)),
+                pa.array(np.full(levels.size, seen.objects)),
+            ],
+            names=["level", "reports", "error_micro", "rows", "objects"],
+        )
+
+    tracks = positions.select(OBJECT, TIME, X, Y).repartition(F.col(OBJECT))
+    schema = "level long, reports long, error_micro long, rows long, objects long"
+    sums = [F.sum(name).alias(name) for name in ("reports", "error_micro", "rows", "objects")]
+    found = map_in_arrow(tracks, kernel, schema).groupBy("level").agg(*sums).toArrow()
+    found = found.sort_by("level")
+    columns = {name: found.column(name).to_numpy() for name in found.column_names}
+    if not found.num_rows:
+        zeros = np.zeros(levels.size, dtype=np.int64)
+        return Replay(zeros, zeros, 0, 0)
+    return Replay(
+        columns["reports"], columns["error_micro"], int(columns["rows"][0]),
+        int(columns["objects"][0]),
+    )  # fmt: skip
+
+
+def build_statistics(positions: DataFrame, definition: StreamDefinition) -> Statistics:
+    """Build the family's statistics from the clean rows in ``positions``."""
+    bounds, cells, levels = frame_of(definition)
+    rectangles, _ = of(definition)
+    counted = build(positions, rectangles, cells, bounds)
+    seen = replayed(positions, levels, definition.parameters.highest_speed)
+    return complete(counted, levels, seen.reports, seen.error_micro, seen.rows, seen.objects)
 
 
 def _step(axis: str, low: float, high: float, cells: int) -> Column:
@@ -93,19 +144,27 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
 
 def _work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
     definition = run.definition()
-    spans = {a.name: a.bounds for a in definition.attributes}
-    (x_low, x_high), (y_low, y_high) = spans[X], spans[Y]
-    positions = read_parquet(spark, run.train, (X, Y, SPEED))
-    bounds = (x_low, y_low, x_high, y_high)
-    made = build(positions, rectangles(definition), arguments.cells, bounds)
-    run.write("statistics", made.to_document())
+    made: Grid
+    if definition.family == "lira":
+        positions = read_parquet(spark, run.train, (OBJECT, TIME, X, Y, SPEED)).cache()
+        found = build_statistics(positions, definition)
+        run.write("statistics", found.to_document())
+        made = found.grid
+    else:
+        spans = {a.name: a.bounds for a in definition.attributes}
+        (x_low, x_high), (y_low, y_high) = spans[X], spans[Y]
+        positions = read_parquet(spark, run.train, (X, Y, SPEED))
+        rectangles, _ = of(definition)
+        bounds = (x_low, y_low, x_high, y_high)
+        made = build(positions, rectangles, arguments.cells or PAPERS_CELLS, bounds)
+        run.write("statistics", made.to_document())
     print(f"statistics_grid: {made.nodes.sum()} positions in {made.nodes.size} cells")
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="statistics_grid", description=__doc__)
-    parser.add_argument("--cells", type=int, default=PAPERS_CELLS, help="cells on each side")
+    parser.add_argument("--cells", type=int, help="cells on each side; not for lira")
     return run_app("statistics_grid", argv, _work, parser)
 
 

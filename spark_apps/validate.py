@@ -24,13 +24,12 @@ from upath import UPath
 from expectations import checkpoint, rules
 from expectations.building import Suite
 from planning.errors import BatchRejected, InvalidInput
-from planning.samples import columns_of
 from planning.sampling import in_holdout, stable_keys
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.messages import empty_split, explain, too_much_quarantined
 from spark_apps.reading import FILE, LINE, RAW, never_filled, read_samples
-from spark_apps.session import quoted, run_app, spark_path
+from spark_apps.session import arrays_of, map_in_arrow, quoted, run_app, spark_path
 
 REASONS = "_reasons"
 KEY = "_key"
@@ -104,8 +103,7 @@ def with_holdout(clean: DataFrame, by: Sequence[str], fraction: float) -> DataFr
 
     def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            values = columns_of(pa.Table.from_batches([batch]), by)
-            keys = stable_keys([values[name] for name in by])
+            keys = stable_keys(list(arrays_of(batch, by).values()))
             held_out = in_holdout(keys, fraction)
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns, pa.array(keys.view(np.int64)), pa.array(held_out)],
@@ -114,7 +112,7 @@ def with_holdout(clean: DataFrame, by: Sequence[str], fraction: float) -> DataFr
 
     fields = [*clean.schema.fields]
     fields += [T.StructField(KEY, T.LongType()), T.StructField(HELD_OUT, T.BooleanType())]
-    return clean.mapInArrow(split, T.StructType(fields))
+    return map_in_arrow(clean, split, T.StructType(fields))
 
 
 def holdout_columns(definition: StreamDefinition, columns: Mapping[str, str]) -> list[str]:

@@ -30,7 +30,7 @@ samples: {settle_s: 0}
 
 
 def prepare() -> Path:
-    """Point Airflow and Headgate to a temporary folder; the same one for the whole session."""
+    """Point Airflow to a temporary folder; the same one for the whole session."""
     known = os.environ.get("HEADGATE_TEST_FOLDER")
     if known:
         return Path(known)
@@ -38,12 +38,8 @@ def prepare() -> Path:
         raise RuntimeError("Airflow was imported before its test settings were made")
     folder = Path(tempfile.mkdtemp(prefix="headgate-airflow-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    (folder / "streams").mkdir()
-    (folder / "streams" / "ticks.yaml").write_text(STREAM, encoding="utf-8")
     os.environ.update(
         HEADGATE_TEST_FOLDER=str(folder),
-        HEADGATE_HOME=str(folder / "headgate"),
-        HEADGATE_STREAMS=str(folder / "streams"),
         AIRFLOW_HOME=str(folder / "airflow"),
         AIRFLOW__CORE__UNIT_TEST_MODE="True",
         AIRFLOW__CORE__LOAD_EXAMPLES="False",

@@ -30,7 +30,7 @@ def planned(name: str, planned_demos: dict[str, Any]) -> Any:
 
 
 def holdout(planned: Any) -> dict[str, np.ndarray]:
-    return read_columns(planned.run.holdout, planned.definition.attribute_names)
+    return read_columns(planned.run.holdout, planned.definition.sample_columns)
 
 
 def test_same_statistics_give_the_same_bytes(planned: Any) -> None:

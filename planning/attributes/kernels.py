@@ -21,9 +21,10 @@ OVERDUE = 1e6  # times age: the refresh that was promised
 MIN_BAND = 0.01  # so that control can widen a band of 0
 MAX_GAIN = 6.0
 MIN_GAIN = -4.0
-GAIN_STEP = 0.15
+GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
+HEADROOM = 0.9  # of what the pace leaves: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
-CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
+CREDIT, GAIN, THINNING, STEP = 0, 1, 2, 3  # places in ``floats``
 POSITION, CHARGED = 0, 1  # places in ``ints``
 
 
@@ -68,7 +69,7 @@ def decide(
     band: Any,
     header: Any,
     capacity: int,
-    tuple_rate: float,
+    tuple_rate: Any,
     reserve: int,
     depth: float,
     last: Any,
@@ -83,9 +84,9 @@ def decide(
     """Decide on the tuples of a batch, in order; write ``keep`` and ``sent_bytes``.
 
     ``values`` has one row per attribute, or is empty if no band is in force. ``length`` has one
-    row per text attribute with the bytes of each value; ``text`` is the row of an attribute, -1 for
-    the plan's fixed size. ``there`` tells which attributes the batch has at all. ``age`` is -1 until
-    a value was sent.
+    row per text attribute with the bytes of each value; ``text`` is the row of an attribute, -1
+    for the plan's fixed size. ``there`` tells which attributes the batch has at all. ``age`` is -1
+    until a value was sent.
     """
     rows, attributes = keep.shape
     width = len(ring)
@@ -134,8 +135,8 @@ def decide(
         dropped = False
         if limited:
             floats[CREDIT] = min(floats[CREDIT] + pace, depth)
-            if tuple_rate < 1.0:
-                dropped = _thinned(e, tuple_rate, thinning, floats)
+            if tuple_rate[s] < 1.0:
+                dropped = _thinned(e, tuple_rate[s], thinning, floats)
             if not dropped and (need > room or capacity == 0):
                 dropped = True
                 if e >= 0:
@@ -145,7 +146,8 @@ def decide(
             spent = need
             if limited:
                 budget = min(float(room), max(floats[CREDIT], float(need))) - need
-                floats[GAIN] += GAIN_STEP * max(-1.0, min(1.0, (need + wanted - pace) / pace))
+                aim = HEADROOM * (pace - need)
+                floats[GAIN] += floats[STEP] * max(-1.0, min(1.0, (wanted - aim) / pace))
                 floats[GAIN] = min(MAX_GAIN, max(MIN_GAIN, floats[GAIN]))
                 widening = np.exp(floats[GAIN])
             else:

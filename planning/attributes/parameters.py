@@ -41,8 +41,9 @@ class Parameters(BaseModel):
     )
     order_by: tuple[str, ...] = Field(
         default=(),
-        description="Attributes that put samples in stream order, such as a sequence number. "
-        "Empty: the order in which they arrived.",
+        description="Attributes (or the time column) that put samples in stream order, such as a "
+        "sequence number. Needed in the pipeline, where files and partitions mix; empty: the order "
+        "of arrival.",
     )
     sizes: dict[str, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
         default_factory=dict,
@@ -111,10 +112,16 @@ class Parameters(BaseModel):
         """Refuse names that are no attributes, and a stream that is nothing but kept attributes."""
         known = set(definition.attribute_names)
         named = {
-            "cid": self.cid, "must_keep": self.must_keep, "order_by": self.order_by,
+            "cid": self.cid, "must_keep": self.must_keep,
             "sizes": tuple(self.sizes), "weights": tuple(self.weights),
             "stream_attribute": (self.stream_attribute,) if self.stream_attribute else (),
         }  # fmt: skip
+        order = set(self.order_by) - known - {definition.samples.time_column}
+        if order:
+            raise ValueError(
+                f"parameters.order_by over attributes and the time column, "
+                f"got {', '.join(sorted(order))}"
+            )
         for field, names in named.items():
             unknown = sorted(set(names) - known)
             if unknown:

@@ -47,7 +47,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
 
     ``choice`` holds, per point of the frontier, one option index per sheddable attribute (stream by
     stream, in the order of the attributes); option 0 is sent with every tuple. ``thinning`` n means
-    that every n-th tuple of an entity is sent.
+    that every n-th tuple of an entity is sent, one number per stream.
     """
 
     format: int
@@ -66,7 +66,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     ratio: list[float]
     loss: list[float]
     choice: list[list[int]]
-    thinning: list[int]
+    thinning: list[list[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,14 +109,15 @@ class Setting:
 
     load: float
     capacity_bytes: int
-    tuple_rate: float  # below 1: whole tuples are dropped, evenly
+    tuple_rate: FloatArray  # per stream; below 1: whole tuples are dropped, evenly
     period: IntArray  # sent when so many reports old; 0: never for its age
     band: FloatArray  # sent when it moved further; -1: never for a change
     header_bytes: IntArray
 
     def shed(self) -> BoolArray:
         """Return which attributes are not sent with every tuple."""
-        return np.asarray((self.period != 1) | (self.band >= 0) | (self.tuple_rate < 1))
+        thinned = self.tuple_rate[:, None] < 1
+        return np.asarray((self.period != 1) | (self.band >= 0) | thinned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +176,7 @@ class Plan:
         period = np.ones((len(self.streams), len(self.attributes)), dtype=np.int64)
         band = np.full(period.shape, PERIODIC)
         header = np.zeros(len(self.streams), dtype=np.int64)
+        rate = np.ones(len(self.streams))
         if ratio < 1.0:
             row = max(point, 0)
             options = self.choice[row]
@@ -182,14 +184,14 @@ class Plan:
             for s, stream in enumerate(self.streams):
                 items = stream.items
                 mine = options[start : start + len(items)]
-                period[s, items] = self.option_period[mine] * self.thinning[row]
+                period[s, items] = self.option_period[mine] * self.thinning[row, s]
                 band[s, items] = self.option_band[mine]
-                header[s] = stream.header_bytes if options.any() else 0
+                header[s] = stream.header_bytes if mine.any() else 0
+                rate[s] = 1.0 / self.thinning[row, s]
                 start += len(items)
-        tuple_rate = 1.0 / self.thinning[max(point, 0)] if ratio < 1.0 else 1.0
         if point < 0:
-            tuple_rate *= ratio / self.ratio[0]
-        return Setting(ratio, self.capacity_bytes(ratio), tuple_rate, period, band, header)
+            rate *= ratio / self.ratio[0]
+        return Setting(ratio, self.capacity_bytes(ratio), rate, period, band, header)
 
     def point(self, ratio: float) -> int:
         """Return the frontier's point for a ratio, -1 below the first."""
@@ -306,7 +308,7 @@ def _plan(read: PlanDocument) -> Plan:
         ratio=frozen(read.ratio),
         loss=frozen(read.loss),
         choice=np.array(read.choice, dtype=np.uint8).reshape(len(read.ratio), -1),
-        thinning=frozen_ints(read.thinning),
+        thinning=frozen_ints(read.thinning).reshape(len(read.ratio), -1),
     )
     check(plan, read.format)
     return plan
@@ -328,7 +330,8 @@ def check(plan: Plan, version: int = FORMAT) -> None:
         and len(plan.kinds) == len(plan.weight) == attributes
         and set(plan.kinds) <= set(KINDS)
         and len(plan.option_band) == options
-        and len(plan.loss) == len(plan.thinning) == points
+        and len(plan.loss) == points
+        and plan.thinning.shape == (points, len(plan.streams))
         and bool((plan.thinning >= 1).all())
         and plan.choice.shape == (points, items)
         and (plan.choice.max(initial=0) < options)

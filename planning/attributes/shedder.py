@@ -25,6 +25,7 @@ from planning.attributes.entities import MAX_ENTITIES, Entities
 from planning.attributes.plan import Plan, Setting
 
 GOLDEN = 0.6180339887498949
+SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,11 @@ class Counters:
     sent_values: IntArray  # per attribute
     unknown_attributes: int  # columns that the plan does not know, over all batches
     unreadable: int  # tuples that could not be read or belong to no known stream
+
+    @property
+    def dropped(self) -> int:
+        """Tuples of which nothing was sent."""
+        return self.offered - self.sent
 
     @property
     def passed_fraction(self) -> float:
@@ -189,7 +195,7 @@ class Shedder:
         self._entities = Entities(plan, self._max_entities)
         self._ring = np.zeros(plan.window, dtype=np.int64)
         self._ints = np.zeros(2, dtype=np.int64)
-        self._floats = np.zeros(3)
+        self._floats = np.zeros(4)
         self._last = np.empty((0, len(plan.attributes)))
         self._age = np.empty((0, len(plan.attributes)), dtype=np.int32)
         self._thinning = np.empty(0)
@@ -218,13 +224,17 @@ class Shedder:
         self._capacity = setting.capacity_bytes if capacity is None else capacity
         plan = self._plan
         pace = self._capacity / plan.window
-        self._depth = max(2.0 * pace, float(max(s.full_bytes for s in plan.streams)) + 8.0)
+        cycle = min(plan.window, sum(s.cycle_length for s in plan.streams))
+        self._floats[kernels.STEP] = kernels.GAIN_STEP / cycle
+        self._depth = max(pace * cycle, float(max(s.full_bytes for s in plan.streams)))
         least = max(
             s.kept_bytes + int(h) for s, h in zip(plan.streams, setting.header_bytes, strict=True)
         )
         # A thinned tuple must not be charged for what it does not send.
-        self._reserve = max(0, min(least, int(pace))) if setting.tuple_rate >= 1 else 0
-        spacing = max(1, round(1.0 / setting.tuple_rate)) if setting.tuple_rate > 0 else 1
+        thinned = bool((setting.tuple_rate < 1).any())
+        self._reserve = 0 if thinned else max(0, min(least, int(pace)))
+        slowest = float(setting.tuple_rate.min())
+        spacing = max(1, round(1.0 / max(slowest, SLOWEST)))
         self._thinning = (np.arange(len(self._thinning)) % spacing) / spacing
         self._ring = np.maximum(self._ring, self._reserve)
         self._ints[kernels.CHARGED] = int(self._ring.sum())
@@ -283,7 +293,7 @@ class Shedder:
     def _lengths(self, columns: Mapping[str, Encoded], rows: int) -> tuple[IntArray, IntArray]:
         """Return the bytes of text values, and the row of each attribute in them or -1."""
         text = np.full(len(self._plan.attributes), -1, dtype=np.int64)
-        lengths = []
+        lengths: list[IntArray] = []
         for j, name in enumerate(self._plan.attributes):
             column = columns.get(name)
             if self._plan.kinds[j] == "text" and column is not None and column.length is not None:

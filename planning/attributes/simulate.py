@@ -16,12 +16,12 @@ import numba
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.attributes.encoding import Encoded, encode, length_of
+from planning.attributes.encoding import Encoded, length_of
 from planning.attributes.entities import Entities
 from planning.attributes.plan import Plan
 from planning.attributes.profile import deviation
 from planning.attributes.shedder import Shedder
-from planning.attributes.statistics import stream_order, take
+from planning.attributes.statistics import in_stream_order, take
 from planning.families import Outcome
 
 BATCH = 4096
@@ -40,9 +40,7 @@ class Trace:
     @classmethod
     def of(cls, plan: Plan, samples: Mapping[str, Any], order_by: Sequence[str] = ()) -> Trace:
         """Encode samples for a plan, in stream order."""
-        columns = {name: encode(samples[name]) for name in plan.attributes}
-        rows = length_of(columns)
-        columns = take(columns, stream_order(columns, order_by, rows))
+        columns = in_stream_order(samples, plan.attributes, order_by)
         rows = length_of(columns)
         streams, slots = Entities(plan).locate(columns, rows)
         values = np.stack([columns[name].values for name in plan.attributes], axis=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from planning.errors import StatisticsError
 
 MAX_ENTITIES = 4096  # more are represented by those with the smallest keys
 NO_CYCLE_WINDOW = 64
-CATEGORY_KINDS = ("category", "text")
+EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,11 +149,14 @@ class Schema:
         return cls(definition.attribute_names, tuple(kinds), tuple(sizes))
 
     @classmethod
-    def observed(cls, columns: Mapping[str, Encoded], number_bytes: int = 8) -> Schema:
+    def observed(
+        cls, columns: Mapping[str, Encoded], number_bytes: int = 8, sizes: Mapping[str, int] = EMPTY
+    ) -> Schema:
         """Return the schema that columns have by themselves: numbers, and text as it is."""
         kinds = tuple("number" if column.numeric else "text" for column in columns.values())
-        sizes = tuple(number_bytes if kind == "number" else None for kind in kinds)
-        return cls(tuple(columns), kinds, sizes)
+        default = {"number": number_bytes, "text": None}
+        found = [sizes.get(n, default[k]) for n, k in zip(columns, kinds, strict=True)]
+        return cls(tuple(columns), kinds, tuple(found))
 
     @property
     def numeric(self) -> BoolArray:
@@ -163,22 +167,23 @@ class Schema:
 def build(samples: Mapping[str, Any], definition: Any) -> Statistics:
     """Profile samples that fit in memory, for a stream definition."""
     schema = Schema.of(definition)
-    missing = sorted(set(schema.names) - set(samples))
+    missing = sorted({*schema.names, *definition.parameters.order_by} - set(samples))
     if missing:
         raise StatisticsError(f"samples must hold every attribute, got none of {missing}")
     return profile_samples(samples, schema, definition.parameters)
 
 
+def profile_observed(samples: Mapping[str, Any], parameters: Any) -> Statistics:
+    """Profile samples without a definition: columns are what they seem to be."""
+    columns = {name: encode(column) for name, column in samples.items()}
+    schema = Schema.observed(columns, parameters.number_bytes, parameters.sizes)
+    return profile_samples(samples, schema, parameters)
+
+
 def profile_samples(samples: Mapping[str, Any], schema: Schema, parameters: Any) -> Statistics:
     """Profile samples with a schema of their own."""
-    columns = {name: encode(samples[name]) for name in schema.names}
-    rows = length_of(columns)
-    _check_types(columns, schema)
-    columns = take(columns, stream_order(columns, parameters.order_by, rows))
-    if rows < 2:
-        raise StatisticsError(
-            f"samples must hold at least two tuples, got {rows}; collect more before planning"
-        )
+    columns = in_stream_order(samples, schema.names, parameters.order_by)
+    check_samples(length_of(columns), {n: c.numeric for n, c in columns.items()}, schema)
     profiles = [
         _profile_stream(name, part, schema, parameters)
         for name, part in split_streams(samples, columns, parameters.stream_attribute)
@@ -186,31 +191,39 @@ def profile_samples(samples: Mapping[str, Any], schema: Schema, parameters: Any)
     return Statistics(tuple(profiles), parameters.refresh_reports)
 
 
-def _check_types(columns: Mapping[str, Encoded], schema: Schema) -> None:
+def check_samples(rows: int, numeric: Mapping[str, bool], schema: Schema) -> None:
+    """Refuse samples from which no profile can be made."""
+    if rows < 2:
+        raise StatisticsError(
+            f"samples must hold at least two tuples, got {rows}; collect more before planning"
+        )
     for name, kind in zip(schema.names, schema.kinds, strict=True):
-        if kind == "number" and not columns[name].numeric:
+        if kind == "number" and not numeric[name]:
             raise StatisticsError(
                 f"attribute {name} must hold numbers, got text; declare it as a category or repair "
                 "the samples"
             )
 
 
-def stream_order(
-    columns: Mapping[str, Encoded], order_by: Sequence[str], rows: int
-) -> IntArray:
-    """Return the indices that put rows in stream order, without repeated positions.
+def in_stream_order(
+    samples: Mapping[str, Any], names: Sequence[str], order_by: Sequence[str]
+) -> dict[str, Encoded]:
+    """Return the named columns encoded, in stream order.
 
-    Rows that agree in every column count once when ``order_by`` is given: a repeated sample is the
-    same tuple delivered twice.
+    With ``order_by`` (attributes, or the time column), equal rows count once, because a repeated
+    sample is the same tuple delivered twice, and rows that agree in ``order_by`` follow their
+    content, so that the order of arrival does not matter. Without, rows stay as they came.
     """
-    if not order_by:
-        return np.arange(rows, dtype=np.int64)
-    keys = [columns[name].values for name in reversed(order_by)]
-    order = np.lexsort(keys).astype(np.int64)
-    content = row_keys(list(columns.values()), rows)[order]
-    fresh = np.ones(rows, dtype=np.bool_)
-    fresh[1:] = content[1:] != content[:-1]
-    return np.asarray(order[fresh])
+    columns = {name: encode(samples[name]) for name in (*names, *order_by)}
+    rows = length_of(columns)
+    if order_by:
+        content = row_keys(list(columns.values()), rows)
+        keys = (content, *(columns[name].values for name in reversed(order_by)))
+        order = np.lexsort(keys).astype(np.int64)
+        fresh = np.ones(rows, dtype=np.bool_)
+        fresh[1:] = content[order][1:] != content[order][:-1]
+        columns = take(columns, order[fresh])
+    return {name: columns[name] for name in names}
 
 
 def take(columns: Mapping[str, Encoded], index: IntArray | BoolArray) -> dict[str, Encoded]:

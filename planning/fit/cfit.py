@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray
+from planning.arrays import FloatArray, IntArray
 from planning.fit import point_quadtree
 from planning.fit import program as programs
 from planning.fit.limits import MethodLimit, valued_inputs
 from planning.fit.merging import merge_tables
 from planning.fit.network import QueryNetwork
-from planning.fit.point_quadtree import PointQuadtree
 from planning.fit.sampling import Sampling, plan_sampling
 from planning.fit.servers import Server, servers_of
+from planning.fit.stored import FitPlans
 from planning.fit.tables import Bound, Table, leaf_table
 
-MATCH = 1e-9
-"""A measured rate may be this share below a row's and still match it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FitPlans:
-    """The input server's table, compiled into drop fractions for every arc of the network."""
-
-    error: float
-    index: PointQuadtree
-    arcs: tuple[str, ...]
-    drops: FloatArray  # (rows, arcs), before the inputs are scaled down
-    valued: BoolArray
-    rows_per_server: dict[str, int]
-
-    @property
-    def plan_count(self) -> int:
-        """How many load shedding plans are stored."""
-        return len(self.drops)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of index and plans."""
-        return self.index.nbytes + int(self.drops.nbytes)
+MARGIN = 1.5
+"""How much costs may grow before a feasibility triangle has to be made smaller."""
 
 
 def is_chain(network: QueryNetwork) -> bool:
@@ -69,8 +45,10 @@ def chain_bound(network: QueryNetwork, server: Server, *, triangle: bool) -> Bou
     """Return which rows of a chain's server can matter.
 
     With ``triangle`` it is the paper's feasibility triangle, from the smallest maximum feasible
-    rate of each input over all servers; it holds for chains without local plans only. Otherwise
-    the loads of all servers, which the coordinator knows, decide.
+    rate of each input over all servers; it holds for chains without local plans only. It is made
+    smaller by ``MARGIN``, so that costs may grow that much before rows must be sent. Otherwise the
+    loads of all servers, which the coordinator knows, decide, and rows that a server above could
+    not deliver are left out.
     """
     program = programs.build(network)
     use = program.raw_use / program.max_rates
@@ -79,7 +57,14 @@ def chain_bound(network: QueryNetwork, server: Server, *, triangle: bool) -> Bou
         name, gain = input_gain(network, stream)
         columns.append(use[:, network.input_ids.index(name)] / gain)
     mapped = np.stack(columns, axis=1)
-    return Bound(mapped.max(axis=0, keepdims=True) if triangle else mapped)
+    if triangle:
+        return Bound(MARGIN * mapped.max(axis=0, keepdims=True))
+    parents = {node.id: node.parent for node in network.nodes}
+    above, at = set(), parents[server.id]
+    while at is not None:
+        above.add(at)
+        at = parents[at]
+    return Bound(mapped, mapped[[k for k, node in enumerate(network.nodes) if node.id in above]])
 
 
 def root_of(network: QueryNetwork) -> str:
@@ -104,8 +89,6 @@ def build_tables(
     """Build the table of every server, leaves first."""
     servers = servers_of(network)
     root = root_of(network)
-    program = programs.build(network)
-    whole = Bound(program.raw_use / program.max_rates)
     chain = is_chain(network)
     tables: dict[str, Table] = {}
 
@@ -113,11 +96,8 @@ def build_tables(
         server = servers[name]
         for child in server.children:
             make(child)
-        bound: Bound | None = None
-        if name == root:
-            order = [network.input_ids.index(s) for s in server.inputs]
-            bound = Bound(whole.use[:, order])
-        elif chain:
+        bound = None
+        if chain and name != root:
             bound = chain_bound(network, server, triangle=False)
         below = {child: tables[child] for child in server.children}
         tables[name] = (
@@ -134,17 +114,17 @@ def build(network: QueryNetwork, error: float, *, max_rows: int = 5_000_000) -> 
     """Build all tables and the plans of the input server."""
     sampling = plan_sampling(network, error)
     tables = build_tables(network, sampling, max_rows)
-    return compile_plans(network, error, tables)
+    return compile_plans(network, tables)
 
 
-def compile_plans(network: QueryNetwork, error: float, tables: dict[str, Table]) -> FitPlans:
+def compile_plans(network: QueryNetwork, tables: dict[str, Table]) -> FitPlans:
     """Follow every row of the input server's table down to all local plans."""
     root = tables[root_of(network)]
     names = tuple(a.name for a in network.arcs if not a.to_output)
     column = {name: k for k, name in enumerate(names)}
     keep = np.ones((root.count, len(names)))
 
-    def follow(table: Table, rows: FloatArray, ports: dict[str, FloatArray]) -> None:
+    def follow(table: Table, rows: IntArray, ports: dict[str, FloatArray]) -> None:
         local = table.keep[rows]
         kept = {arc: local[:, k] for k, arc in enumerate(table.arcs)}
         for arc, share in kept.items():
@@ -155,45 +135,11 @@ def compile_plans(network: QueryNetwork, error: float, tables: dict[str, Table])
             follow(tables[child], table.rows[rows, k], streams)
 
     follow(root, np.arange(root.count), {})
-    index, order = point_quadtree.build(root.rates, root.score)
     positions = [root.inputs.index(i) for i in network.input_ids]
-    index = point_quadtree.build(root.rates[:, positions], root.score)[0]
+    index, order = point_quadtree.build(root.rates[:, positions], root.score)
     return FitPlans(
-        error=error,
         index=index,
         arcs=names,
         drops=np.clip(1.0 - keep[order], 0.0, 1.0),
         valued=valued_inputs(programs.build(network)),
-        rows_per_server={name: table.count for name, table in tables.items()},
     )
-
-
-def select(
-    plans: FitPlans, raw_use: FloatArray, rates: FloatArray, input_arcs: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return drop fractions on ``plans.arcs`` and the chosen row for rows of rates.
-
-    ``raw_use`` is per rate unit; ``input_arcs`` is the input of each arc, -1 for others.
-    """
-    scale = np.empty_like(rates)
-    chosen = np.empty(len(rates), dtype=np.int64)
-    tree = plans.index
-    point_quadtree.select(
-        tree.points,
-        tree.first,
-        tree.following,
-        tree.orthant,
-        plans.valued,
-        raw_use,
-        MATCH,
-        rates,
-        scale,
-        chosen,
-    )
-    drops = np.zeros((len(rates), len(plans.arcs)))
-    found = chosen >= 0
-    drops[found] = plans.drops[chosen[found]]
-    for k, position in enumerate(input_arcs):
-        if position >= 0:
-            drops[:, k] = 1.0 - (1.0 - drops[:, k]) * scale[:, position]
-    return drops, chosen

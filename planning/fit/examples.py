@@ -134,6 +134,82 @@ def fan_out(branches: int, *, max_rate: float = 100.0) -> QueryNetwork:
     )
 
 
+WEB_RATES = {
+    "images": 0.284,
+    "icons": 0.084,
+    "shuttle": 0.174,
+    "history": 0.023,
+    "cgi": 0.013,
+    "other": 0.105,
+}
+"""Mean requests per second of the six kinds in the NASA trace (docs/families/fit.md)."""
+
+WEB_PEAKS = {
+    "images": 1.9,
+    "icons": 0.5,
+    "shuttle": 0.8,
+    "history": 0.45,
+    "cgi": 0.2,
+    "other": 0.9,
+}
+"""Their busiest minute, in requests per second, rounded up."""
+
+
+def web(*, rate_factor: float = 100.0) -> QueryNetwork:
+    """Build six web inputs on six servers in three fragments, each small enough for a quadtree.
+
+    The paper deploys queries so that fragments have few inputs (Section 8.2.4). As in Figure 1,
+    what is cheap on the first server is dear on the second. Servers have nine tenths of the CPU
+    that the mean rates need.
+    """
+    operators = [
+        _operator("parse_images", "edge_media", 0.002, "images"),
+        _operator("parse_icons", "edge_media", 0.008, "icons"),
+        _operator("thumbnails", "media", 0.012, "parse_images", 0.5),
+        _operator("sprites", "media", 0.002, "parse_icons", 0.6),
+        _operator("parse_shuttle", "edge_pages", 0.003, "shuttle"),
+        _operator("parse_history", "edge_pages", 0.014, "history", 0.8),
+        _operator("rank", "pages", 0.009, "parse_shuttle", 0.4),
+        _operator("index", "pages", 0.004, "parse_shuttle"),
+        _operator("timeline", "pages", 0.003, "parse_history"),
+        _operator("parse_cgi", "edge_forms", 0.020, "cgi"),
+        _operator("parse_other", "edge_forms", 0.003, "other", 0.9),
+        {
+            "id": "sessions",
+            "node": "forms",
+            "type": "join",
+            "cost": 0.008,
+            "selectivity": 0.01,
+            "windows": [20, 300],
+            "inputs": ["parse_cgi", "parse_other"],
+        },
+        _operator("errors", "forms", 0.002, "parse_other", 0.1),
+    ]
+    outputs = {"thumbnails": 1, "sprites": 1, "rank": 1, "index": 1, "timeline": 12}
+    outputs |= {"sessions": 4, "errors": 4}
+    rates = {name: rate * rate_factor for name, rate in WEB_RATES.items()}
+    document: dict[str, Any] = {
+        "name": "web",
+        "nodes": [
+            {"id": f"{side}{name}", "capacity": 1.0, "parent": None if side else f"edge_{name}"}
+            for name in ("media", "pages", "forms")
+            for side in ("edge_", "")
+        ],
+        "inputs": [
+            {"id": name, "max_rate": rate_factor * peak} for name, peak in WEB_PEAKS.items()
+        ],
+        "operators": operators,
+        "outputs": [
+            {"id": f"to {name}", "stream": name, "weight": weight}
+            for name, weight in outputs.items()
+        ],
+    }
+    loads = QueryNetwork.from_document(document).evaluate(rates).loads
+    for node in document["nodes"]:
+        node["capacity"] = round(0.9 * loads[node["id"]], 4)
+    return QueryNetwork.from_document(document)
+
+
 def many_servers(inputs: int = 8, servers: int = 10, *, seed: int = 0) -> QueryNetwork:
     """Build chain queries over a tree of servers: the first holds all inputs, each other a part.
 

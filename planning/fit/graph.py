@@ -10,7 +10,7 @@ import numpy as np
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
-from planning.fit.model import Node, Operator
+from planning.fit.model import AggregateWindow, Node, Operator
 
 if TYPE_CHECKING:
     from planning.fit.network import QueryNetwork
@@ -26,13 +26,22 @@ def topological(operators: Sequence[Operator]) -> tuple[Operator, ...]:
         ready = [o for o in waiting if all(s in done or s not in names for s in o.inputs)]
         if not ready:
             raise InvalidInput(
-                "operators must form no cycle, got one through "
-                + ", ".join(sorted(o.id for o in waiting))
+                f"operators must form no cycle, got one through {', '.join(_on_cycle(waiting))}"
             )
         ordered += ready
         done |= {o.id for o in ready}
         waiting = [o for o in waiting if o.id not in done]
     return tuple(ordered)
+
+
+def _on_cycle(waiting: list[Operator]) -> list[str]:
+    """Return the operators that wait for each other, without those that only follow them."""
+    while True:
+        read = {stream for o in waiting for stream in o.inputs}
+        left = [o for o in waiting if o.id in read]
+        if len(left) == len(waiting):
+            return sorted(o.id for o in left)
+        waiting = left
 
 
 def check_parents(nodes: Sequence[Node]) -> None:
@@ -74,19 +83,35 @@ def tree_problem(network: QueryNetwork) -> str:
     return ""
 
 
-def window_overhead(network: QueryNetwork) -> FloatArray:
-    """Return, per arc, tuples per kept share of windows (1 where no window follows)."""
-    entering: dict[str, float] = {}
+def arc_windows(network: QueryNetwork) -> tuple[AggregateWindow | None, ...]:
+    """Return the window that drops on each arc must respect, in tuples of that arc.
+
+    It is that of the next aggregate downstream; of several, the one with the largest overhead.
+    """
+    entering: dict[str, AggregateWindow | None] = {}
     for operator in reversed(network.order):
         if operator.type == "aggregate":
-            window = operator.window
-            entering[operator.id] = window.tuples_per_window_share if window else 1.0
-        else:
-            following = [network.arcs[a] for a in network.arcs_from[operator.id]]
-            entering[operator.id] = max(
-                (entering[arc.consumer] for arc in following if not arc.to_output), default=1.0
+            entering[operator.id] = operator.window
+            continue
+        found = [
+            entering[network.arcs[a].consumer]
+            for a in network.arcs_from[operator.id]
+            if not network.arcs[a].to_output
+        ]
+        windows = [w for w in found if w is not None]
+        gain = max(operator.gain(p) for p in range(len(operator.inputs)))
+        entering[operator.id] = None
+        if windows and gain > 0:
+            widest = max(windows, key=lambda w: (w.tuples_per_window_share, w.size))
+            entering[operator.id] = replace(
+                widest, size=widest.size / gain, slide=widest.slide / gain
             )
-    return np.array([1.0 if arc.to_output else entering[arc.consumer] for arc in network.arcs])
+    return tuple(None if arc.to_output else entering[arc.consumer] for arc in network.arcs)
+
+
+def window_overhead(network: QueryNetwork) -> FloatArray:
+    """Return, per arc, tuples per kept share of windows (1 where no sliding window follows)."""
+    return np.array([w.tuples_per_window_share if w else 1.0 for w in network.arc_windows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

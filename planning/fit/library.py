@@ -209,7 +209,7 @@ def optimal_drops(
             arriving = streams[arc.stream]
             flow = min(float(passed[index]), arriving)
             total += operator.gain(port) * flow
-            if arriving > 1e-12 and flow < arriving:
+            if arriving > 1e-12 and flow < arriving * (1.0 - 1e-12):
                 drops[arc.name] = 1.0 - flow / arriving
         streams[operator.id] = total
     return drops

@@ -33,8 +33,11 @@ def merge_tables(
         for o in server.outputs
     ]
     sizes = [children[name].count for name in names] + [len(samples) for samples in outputs]
-    check_product(server.id, sizes, 5e7)
+    merges = sum(len(o.inputs) - 1 for o in server.operators if is_merge(o))
+    check_product(server.id, [*sizes, *[len(division_shares(sampling))] * merges], 2e7)
     mapper = _Mapper(server, names, children, sampling)
+    if bound is None and server.parent is None:
+        bound = Bound(mapper.raw_use())
     zeros = mapper.zeros()
     kept: _Rows | None = None
     total = int(np.prod(sizes)) if sizes else 1
@@ -42,7 +45,7 @@ def merge_tables(
         index = np.arange(first, min(first + CHUNK, total))
         rows = mapper.map(np.stack(np.unravel_index(index, sizes), axis=1), outputs)
         if bound is not None:
-            rows = rows.take(bound.needed(sampling.raised(rows.rates, zeros)))
+            rows = rows.take(bound.keeps(rows.rates, sampling.raised(rows.rates, zeros)))
         kept = rows.best() if kept is None else kept.joined(rows).best()
         check_rows(server.id, len(kept.rates), max_rows)
     assert kept is not None
@@ -163,7 +166,7 @@ class _Mapper:
         )
 
     def _gains(self, zero_of: dict[str, float]) -> FloatArray:
-        gains = self._stream_gains()
+        gains = self.server.gains()
         zeros = np.zeros(len(self.server.inputs))
         for port, zero in zero_of.items():
             gain = gains[port.split("@")[0]]
@@ -171,23 +174,10 @@ class _Mapper:
             zeros[positive] = np.maximum(zeros[positive], zero / gain[positive])
         return zeros
 
-    def _stream_gains(self) -> dict[str, FloatArray]:
-        """Rate of every stream per input rate, nothing dropped."""
-        count = len(self.server.inputs)
-        gains = {s: np.eye(1, count, k)[0] for k, s in enumerate(self.server.inputs)}
-        for operator in self.server.operators:
-            gains[operator.id] = np.sum(
-                [operator.gain(p) * gains[s] for p, s in enumerate(operator.inputs)], axis=0
-            )
-        return gains
-
     def raw_use(self) -> FloatArray:
         """Share of each capacity of the subtree per input rate."""
-        gains = self._stream_gains()
-        own = np.sum(
-            [o.cost * gains[s] for o in self.server.operators for s in o.inputs], axis=0
-        )
-        use = [own / self.server.capacity]
+        gains = self.server.gains()
+        use = [self.server.use()]
         for child, capacity in self.server.bandwidth.items():
             sent = self.server.children.get(child, ())
             sizes = {o.id: o.size for o in self.server.operators}
@@ -205,11 +195,21 @@ def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.where(whole > 1e-13, np.minimum(part / safe, 1.0), 1.0)
 
 
+def division_shares(sampling: Sampling) -> FloatArray:
+    """Return the shares that the first branch of a merge may contribute: (1 - spread)^k, and 0.
+
+    Shares below the spread need no sample: the row one sample lower serves them with 0.
+    """
+    spread = sampling.spread
+    steps = int(np.ceil(np.log(spread) / np.log1p(-spread)))
+    return np.concatenate([(1.0 - spread) ** np.arange(steps + 1.0), [0.0]])
+
+
 class _Backward:
     """Rates each operator must receive so that its stream meets the largest demand.
 
     A split passes the maximum of its branches; the rest is dropped on the other branches. A merge
-    is tried with every division of its output over its inputs: shares (1 - spread)^k, and 0.
+    is tried with every division of its output over its inputs (``division_shares``).
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class _Backward:
         for port, stream in enumerate(operator.inputs):
             part = rest
             if port < last:
-                shares = self._shares()
+                shares = division_shares(self.sampling)
                 self._repeat(len(shares))
                 rest = np.repeat(rest, len(shares))
                 part = rest * np.tile(shares, len(rest) // len(shares))
@@ -250,11 +250,6 @@ class _Backward:
             suffix = f":{port}" if is_merge(operator) else ""
             self.arcs[f"{stream}->{operator.id}{suffix}"] = flow
             (self.inputs if stream in self.inputs else self.demand)[stream].append(flow)
-
-    def _shares(self) -> FloatArray:
-        spread = self.sampling.spread
-        steps = int(np.ceil(np.log(spread) / np.log1p(-spread)))
-        return np.concatenate([(1.0 - spread) ** np.arange(steps + 1.0), [0.0]])
 
     def _repeat(self, times: int) -> None:
         self.take = np.repeat(self.take, times)

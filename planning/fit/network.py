@@ -13,7 +13,7 @@ import numpy as np
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
 from planning.fit import documents, graph
-from planning.fit.model import Arc, Input, Link, Node, Operator, Output
+from planning.fit.model import AggregateWindow, Arc, Input, Link, Node, Operator, Output
 
 Rates = Mapping[str, float] | Sequence[float] | FloatArray
 TOLERANCE = 1e-9
@@ -186,6 +186,11 @@ class QueryNetwork:
         }
 
     @cached_property
+    def arc_windows(self) -> tuple[AggregateWindow | None, ...]:
+        """The aggregate window that drops on each arc must respect, in tuples of that arc."""
+        return graph.arc_windows(self)
+
+    @cached_property
     def window_overhead(self) -> FloatArray:
         """Tuples per kept share of windows on each arc: 1 unless an aggregate's window follows."""
         return graph.window_overhead(self)
@@ -215,9 +220,8 @@ class QueryNetwork:
             raise InvalidInput(
                 f"rates must be {len(self.inputs)} numbers, got shape {vector.shape}"
             )
-        bad = ~(np.isfinite(vector) & (vector >= 0))
-        if bad.any():
-            first = int(np.argmax(bad))
+        if not (vector.min() >= 0.0 and vector.max() < np.inf):  # NaN fails both
+            first = int(np.argmax(~(np.isfinite(vector) & (vector >= 0))))
             raise InvalidInput(
                 f"rate of input {self.input_ids[first]} must be finite and >= 0, "
                 f"got {vector[first]!r}"

@@ -6,29 +6,11 @@ its whole subtree: what the paper gets by subtracting subspaces of higher score.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PointQuadtree:
-    """Rows of ``points`` in descending order of score; children are linked lists by orthant."""
-
-    points: FloatArray
-    first: IntArray  # first child of each row
-    following: IntArray  # next sibling
-    orthant: IntArray  # bit k: coordinate k is at least the parent's
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the index."""
-        return int(
-            sum(a.nbytes for a in (self.points, self.first, self.following, self.orthant))
-        )
+from planning.fit.stored import PointQuadtree
 
 
 def build(points: FloatArray, score: FloatArray) -> tuple[PointQuadtree, IntArray]:

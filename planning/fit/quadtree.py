@@ -19,37 +19,15 @@ from planning.errors import check_between
 from planning.fit.limits import MethodLimit, check_plain, valued_inputs
 from planning.fit.program import Program
 from planning.fit.simplex import all_fit
+from planning.fit.stored import Quadtree
 from planning.fit.warm import WarmSimplex
 from planning.fit.workload import Workload
 
 FEASIBLE = -1
 INNER = -2
 DEPTH = 48
+ROUNDING = 1e-12
 Scorer = Callable[[FloatArray], FloatArray]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Quadtree:
-    """Cell k is a leaf with plan ``plan[k]``, feasible (-1), or divided (-2) from ``child[k]``."""
-
-    error: float
-    expected: bool
-    valued: BoolArray
-    plan: IntArray
-    child: IntArray
-    fractions: FloatArray  # one row per plan: drop fraction per location at the lowest corner
-    bound: FloatArray  # error bound per plan
-    expected_error: float  # sum of probability * bound over the cells; of Solver-W
-
-    @property
-    def plan_count(self) -> int:
-        """How many load shedding plans are stored."""
-        return len(self.fractions)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of index and plans."""
-        return int(sum(a.nbytes for a in (self.plan, self.child, self.fractions, self.bound)))
 
 
 def simplex_scorer(program: Program) -> Scorer:
@@ -157,12 +135,30 @@ class _Builder:
                 "regions or simplex"
             )
 
-    def expected_error(self) -> float:
-        """Return the sum of probability * bound over undivided cells, summed in one order."""
-        open_cells = [
-            self.weight[k] * self.bound[k] for k in range(len(self.plan)) if self.plan[k] >= 0
-        ]
-        return float(np.sort(open_cells).sum()) if open_cells else 0.0
+
+def expected_error(tree: Quadtree, workload: Workload) -> float:
+    """Return the sum of probability * error bound over the cells (Section 5.2)."""
+    dims = np.flatnonzero(tree.valued)
+    inputs = len(tree.valued)
+    lows, sizes, bounds = [], [], []
+    stack = [(0, np.zeros(inputs), 1.0)]
+    while stack:
+        cell, low, size = stack.pop()
+        if tree.plan[cell] == INNER:
+            for code in range(2 ** len(dims)):
+                corner = low.copy()
+                corner[dims] += (code >> np.arange(len(dims)) & 1) * size / 2
+                stack.append((int(tree.child[cell]) + code, corner, size / 2))
+        elif tree.plan[cell] >= 0:
+            lows.append(low)
+            sizes.append(size)
+            bounds.append(tree.bound[tree.plan[cell]])
+    if not lows:
+        return 0.0
+    low_corners = np.array(lows)
+    high_corners = np.where(tree.valued, low_corners + np.array(sizes)[:, None], 1.0)
+    weights = workload.probability(low_corners, high_corners)
+    return float(np.sort(weights * np.array(bounds)).sum())
 
 
 def build(
@@ -190,15 +186,15 @@ def build(
     )
     builder.add(np.zeros((1, len(builder.dims))), 1.0)
     if workload is None:
-        while builder.heap and -builder.heap[0][0] > error:
+        while builder.heap and -builder.heap[0][0] > error + ROUNDING:
             builder.divide(heapq.heappop(builder.heap)[2])
     else:
         while builder.heap and builder.total > error and -builder.heap[0][0] > 0:
             builder.divide(heapq.heappop(builder.heap)[2])
-    return _finish(builder, error, valued)
+    return _finish(builder, valued)
 
 
-def _finish(builder: _Builder, error: float, valued: BoolArray) -> Quadtree:
+def _finish(builder: _Builder, valued: BoolArray) -> Quadtree:
     plan = np.array(builder.plan, dtype=np.int64)
     leaves = np.flatnonzero(plan >= 0)
     plan[leaves] = np.arange(len(leaves))
@@ -206,14 +202,11 @@ def _finish(builder: _Builder, error: float, valued: BoolArray) -> Quadtree:
     corners = np.array([builder.corner[k][:-1] for k in leaves]).reshape(len(leaves), dims)
     _, fractions = WarmSimplex(builder.program).solve(builder._points(corners))
     return Quadtree(
-        error=error,
-        expected=builder.workload is not None,
         valued=valued,
         plan=plan,
         child=np.array(builder.child, dtype=np.int64),
         fractions=fractions,
         bound=np.array([builder.bound[k] for k in leaves]),
-        expected_error=builder.expected_error() if builder.workload is not None else 0.0,
     )
 
 

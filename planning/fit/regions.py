@@ -20,35 +20,18 @@ from planning.errors import PlanningError
 from planning.fit.polytope import deepest, unit_forms
 from planning.fit.program import Program
 from planning.fit.simplex import OPTIMAL, affine, all_fit, fractions, reoptimise, start
+from planning.fit.stored import CriticalRegions
 
 STEP = 1e-7
 THIN = 1e-9
 INSIDE = 1e-10
 PROBES = 2000
+FEASIBLE = -1
+OUTSIDE = -2
 
 
 class RegionLimit(PlanningError):
     """There are more critical regions than the limit allows."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CriticalRegions:
-    """All regions with their rules; rates are in units of ``max_rate``."""
-
-    value: FloatArray  # (1 + inputs, regions): the loss; the region at hand has the largest
-    rule: FloatArray  # (regions, locations, 1 + inputs): dropped rates
-    facets: FloatArray  # (all facets, 1 + inputs): >= 0 inside
-    starts: IntArray  # facets of region k are starts[k] … starts[k + 1]
-
-    @property
-    def count(self) -> int:
-        """How many regions there are."""
-        return self.value.shape[1]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of all tables."""
-        return int(sum(a.nbytes for a in (self.value, self.rule, self.facets, self.starts)))
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +235,7 @@ def select(
         if all_fit(raw_use, point):
             dropped[row, :] = 0.0
             out[row, :] = 0.0
-            chosen[row] = -1
+            chosen[row] = FEASIBLE
             continue
         region = last[0]
         if not _holds(facets, starts[region], starts[region + 1], point):
@@ -276,7 +259,7 @@ def select(
         for k in range(point.shape[0]):
             inside = inside and point[k] <= 1.0 + 1e-12
         if not inside:
-            chosen[row] = -2
+            chosen[row] = OUTSIDE
             missing += 1
             continue
         last[0] = region

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from planning.arrays import FloatArray
 from planning.fit import documents
 from planning.fit.graph import topological
 from planning.fit.model import Operator, Output
@@ -56,6 +59,22 @@ class Server:
             {child: tuple(streams) for child, streams in document["children"].items()},
             dict(document["bandwidth"]),
         )
+
+    def gains(self) -> dict[str, FloatArray]:
+        """Rate of every stream per input rate, nothing dropped."""
+        count = len(self.inputs)
+        gains = {s: np.eye(1, count, k)[0] for k, s in enumerate(self.inputs)}
+        for operator in self.operators:
+            gains[operator.id] = np.sum(
+                [operator.gain(p) * gains[s] for p, s in enumerate(operator.inputs)], axis=0
+            )
+        return gains
+
+    def use(self) -> FloatArray:
+        """Share of the server's own CPU per input rate, nothing dropped."""
+        gains = self.gains()
+        load = [o.cost * gains[s] for o in self.operators for s in o.inputs]
+        return np.asarray(np.sum(load, axis=0) / self.capacity)
 
     def alone(self, highest: dict[str, float]) -> QueryNetwork:
         """Return this server as a network of its own; its ports are the inputs."""

@@ -307,28 +307,47 @@ def all_fit(use: FloatArray, rates: FloatArray) -> bool:
 
 @njit(cache=True)
 def solve_many(
-    base: FloatArray,
-    base_cost: FloatArray,
-    upper: FloatArray,
-    bounded: BoolArray,
-    tableau: FloatArray,
-    cost: FloatArray,
-    basis: IntArray,
-    nonbasis: IntArray,
-    flipped: BoolArray,
-    age: IntArray,
-    rates: FloatArray,
-    raw_use: FloatArray,
-    arrive_rates: FloatArray,
-    arrive_drops: FloatArray,
-    port: IntArray,
-    dropped: FloatArray,
-    out: FloatArray,
+    floats: FloatArray, ints: IntArray, rates: FloatArray, dropped: FloatArray, out: FloatArray
 ) -> int:
-    """Solve rows of rates one after the other, warm; return how many were not optimal."""
+    """Solve rows of rates one after the other, warm; return how many were not optimal.
+
+    Program and state come packed into two buffers (see :mod:`planning.fit.warm`): a compiled
+    function pays for every array it is handed, more than a solution costs.
+    """
+    rows, columns, inputs = ints[0], ints[1], ints[2]
+    count, levels, uses = ints[3], ints[4], ints[5]
+    width = columns + 1 + inputs
+    total = rows + columns
+    at = 0
+    base = floats[at : at + rows * width].reshape(rows, width)
+    at += rows * width
+    base_cost = floats[at : at + levels * columns].reshape(levels, columns)
+    at += levels * columns
+    upper = floats[at : at + total * (1 + inputs)].reshape(total, 1 + inputs)
+    at += total * (1 + inputs)
+    raw_use = floats[at : at + uses * inputs].reshape(uses, inputs)
+    at += uses * inputs
+    arrive_rates = floats[at : at + count * inputs].reshape(count, inputs)
+    at += count * inputs
+    arrive_drops = floats[at : at + count * count].reshape(count, count)
+    at += count * count
+    tableau = floats[at : at + rows * width].reshape(rows, width)
+    at += rows * width
+    cost = floats[at : at + levels * columns].reshape(levels, columns)
+    at += levels * columns
+    variables = floats[at : at + columns]
+    age = ints[6:7]
+    at = 7
+    bounded = ints[at : at + total]
+    at += total
+    port = ints[at : at + count]
+    at += count
+    basis = ints[at : at + rows]
+    at += rows
+    nonbasis = ints[at : at + columns]
+    at += columns
+    flipped = ints[at : at + total]
     failed = 0
-    count = arrive_rates.shape[0]
-    variables = np.zeros(base_cost.shape[1])
     for row in range(rates.shape[0]):
         if all_fit(raw_use, rates[row]):
             dropped[row, :] = 0.0

@@ -47,13 +47,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """Keeps only rows that an overloaded rate vector may need: ``use @ raised row > 1``."""
+    """What is known about other servers, per rate at this server's inputs.
+
+    A row can matter only if the rates one sample above it overload something (``use`` > 1) and if
+    the servers above can deliver it (``limit`` <= 1).
+    """
 
     use: FloatArray
+    limit: FloatArray | None = None
 
-    def needed(self, raised: FloatArray) -> BoolArray:
-        """Whether the rates one sample above each row overload something."""
-        return np.asarray((raised @ self.use.T > 1.0).any(axis=1))
+    def keeps(self, rows: FloatArray, raised: FloatArray) -> BoolArray:
+        """Whether each row can matter."""
+        kept = (raised @ self.use.T > 1.0).any(axis=1)
+        if self.limit is not None:
+            kept &= (rows @ self.limit.T <= FULL).all(axis=1)
+        return np.asarray(kept)
 
 
 def leaf_table(
@@ -61,10 +69,16 @@ def leaf_table(
 ) -> Table:
     """Sample the feasible inputs of a server without children, with local plans for its splits.
 
+    At the input server, and below it where ``bound`` says so, only rows are kept that become
+    infeasible when *all* their coordinates are raised by one sample.
+
     Splits are shed by the optimal local plan (the paper's greedy order of quality/load ratios finds
     the same where no merge precedes a split).
     """
     local = _LocalPlans(server, sampling)
+    raw_use = local.program.raw_use / local.program.max_rates
+    if bound is None and server.parent is None:
+        bound = Bound(raw_use)
     zeros = np.array([zero_rate(sampling, f"{s}@{server.id}") for s in server.inputs])
     axes = []
     for k, stream in enumerate(server.inputs):
@@ -75,7 +89,7 @@ def leaf_table(
     total = 0
     for rows in _product(axes):
         if bound is not None:
-            rows = rows[bound.needed(sampling.raised(rows, zeros))]
+            rows = rows[bound.keeps(rows, sampling.raised(rows, zeros))]
         good, keep = local.plans(rows)
         found.append((rows[good], local.score(rows[good], keep), keep))
         total += int(good.sum())
@@ -90,7 +104,7 @@ def leaf_table(
         np.concatenate([f[2] for f in found]).reshape(-1, width),
         (),
         np.zeros((total, 0), dtype=np.int64),
-        local.program.raw_use / local.program.max_rates,
+        raw_use,
         zeros,
     )
 

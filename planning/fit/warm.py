@@ -20,21 +20,29 @@ class WarmSimplex:
     def __init__(self, program: Program) -> None:
         self.program = program
         rows, columns = len(program.tableau), program.cost.shape[1]
-        self._fixed = (program.tableau, program.cost, program.upper, program.bounded)
-        self._state = (
-            program.tableau.copy(),
-            program.cost.copy(),
-            np.arange(columns, columns + rows, dtype=np.int64),
-            np.arange(columns, dtype=np.int64),
-            np.zeros(rows + columns, dtype=np.bool_),
-            np.zeros(1, dtype=np.int64),
-        )
-        self._tail = (
+        inputs, count = len(program.max_rates), program.location_count
+        sizes = [rows, columns, inputs, count, len(program.cost), len(program.raw_use), 0]
+        fixed = (
+            program.tableau,
+            program.cost,
+            program.upper,
             program.raw_use,
             program.arrive_rates,
             program.arrive_drops,
-            program.port,
         )
+        state = (program.tableau, program.cost, np.zeros(columns))
+        self._floats = np.concatenate([part.ravel() for part in (*fixed, *state)])
+        self._ints = np.concatenate(
+            [
+                sizes,
+                program.bounded.astype(np.int64),
+                program.port,
+                np.arange(columns, columns + rows),
+                np.arange(columns),
+                np.zeros(rows + columns, dtype=np.int64),
+            ]
+        ).astype(np.int64)
+        self._shape = count
 
     def fractions(self, rates: FloatArray) -> FloatArray:
         """Drop fraction per location for rows of rates in units of ``max_rate``."""
@@ -42,17 +50,12 @@ class WarmSimplex:
 
     def solve(self, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return dropped rates (in units of the location's highest rate) and drop fractions."""
-        shape = (len(rates), self.program.location_count)
-        dropped, out = np.empty(shape), np.empty(shape)
-        failed = simplex.solve_many(*self._fixed, *self._state, rates, *self._tail, dropped, out)
+        dropped = np.empty((len(rates), self._shape))
+        out = np.empty((len(rates), self._shape))
+        failed = simplex.solve_many(self._floats, self._ints, rates, dropped, out)
         if failed:
             raise PlanningError(
                 f"the simplex found no optimum for {failed} of {len(rates)} rate vectors of "
                 f"network {self.program.network.name!r}; report the network and the rates"
             )
         return dropped, out
-
-    def basis(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the basic and the flipped variables of the last solution, sorted."""
-        basis = tuple(sorted(int(v) for v in self._state[2]))
-        return basis, tuple(int(v) for v in np.flatnonzero(self._state[4]))

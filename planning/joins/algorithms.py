@@ -102,7 +102,7 @@ def printed_time_correlation_adapt(
     found = np.asarray(hits, dtype=np.float64)
     volume = gamma * fraction * basic_window_s * rates[0] * rates[1] * period_s
     if volume == 0:
-        raise ZeroDivisionError("Algorithm 2, line 5: gamma * r * b * lambda_1 * lambda_2 * T_c = 0")
+        raise ZeroDivisionError("Algorithm 2, line 5: gamma * r * b * lambda_1 * lambda_2 * T_c")
     return Correlation(found / volume, np.argsort(-found, kind="stable"))
 
 
@@ -199,7 +199,8 @@ def printed_value_join_adapt(
     def offer(i: int, z: int, rank: int) -> None:
         n = windows.counts[i]
         o = expected[i, :n]
-        heapq.heappush(heap, (-float(utilities[i, z] * n * o[orders[i][rank]] / o.sum()), i, z, rank))
+        worth = float(utilities[i, z] * n * o[orders[i][rank]] / o.sum())
+        heapq.heappush(heap, (-worth, i, z, rank))
 
     for i in range(2):
         for z in range(types):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -20,19 +20,19 @@ ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 ONE = np.uint64(1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def trailing_zeros(typingctx: Any, word: Any) -> Any:
-    """Position of the lowest set bit of a uint64 (64 for zero)."""
+    """Return the position of the lowest set bit of a uint64 (64 for zero)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+        return builder.cttz(args[0], cgutils.false_bit)
 
     return types.uint64(types.uint64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def population(typingctx: Any, word: Any) -> Any:
-    """Number of set bits of a uint64."""
+    """Return the number of set bits of a uint64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -48,36 +48,43 @@ def fill(target: Words, value: np.uint64) -> None:
 
 
 @njit(cache=True, nogil=True)
+def copy_into(target: Words, row: Words) -> None:
+    """Target = row."""
+    for k in range(target.size):
+        target[k] = row[k]
+
+
+@njit(cache=True, nogil=True)
 def or_into(target: Words, row: Words) -> None:
-    """target |= row."""
+    """Target |= row."""
     for k in range(target.size):
         target[k] |= row[k]
 
 
 @njit(cache=True, nogil=True)
 def and_into(target: Words, row: Words) -> None:
-    """target &= row."""
+    """Target &= row."""
     for k in range(target.size):
         target[k] &= row[k]
 
 
 @njit(cache=True, nogil=True)
 def and_not_into(target: Words, row: Words) -> None:
-    """target &= ~row."""
+    """Target &= ~row."""
     for k in range(target.size):
         target[k] &= ~row[k]
 
 
 @njit(cache=True, nogil=True)
 def or_and_into(target: Words, left: Words, right: Words) -> None:
-    """target |= left & right."""
+    """Target |= left & right."""
     for k in range(target.size):
         target[k] |= left[k] & right[k]
 
 
 @njit(cache=True, nogil=True)
 def and_same_into(target: Words, left: Words, right: Words) -> None:
-    """target &= ~(left ^ right): keep where both agree."""
+    """Target &= ~(left ^ right): keep where both agree."""
     for k in range(target.size):
         target[k] &= ~(left[k] ^ right[k])
 
@@ -130,7 +137,7 @@ def contained(
     for d in range(digits):
         fill(work[2 + d, :width], np.uint64(0))
     for q in range(items.size):
-        work[1, :width] = bits[items[q], low : low + width]
+        copy_into(work[1, :width], bits[items[q], low : low + width])
         for d in range(digits):
             add_bit(work[2 + d, :width], work[1, :width])
     fill(work[0, :width], ALL)

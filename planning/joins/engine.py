@@ -134,14 +134,14 @@ class WindowedJoin:
             np.zeros((2, 2, n, z), dtype=np.int64),
             np.zeros((2, n, z, z), dtype=np.int64),
             np.zeros((2, n, z), dtype=np.int64),
-            np.zeros(6, dtype=np.int64),
+            np.zeros(7, dtype=np.int64),
             np.full(1, -np.inf),
             np.zeros(2, dtype=np.int64),
             np.zeros(1),
         )
-        self._state = self._empty(1024, 8192, 1024)
-        self._scratch = self._work_space()
-        self._out = self._room(1 << 14)
+        self.state = self._empty(1024, 8192, 1024)
+        self.scratch = self._work_space()
+        self.out = self._room(1 << 14)
         self.select(Selection.everything(windows, z))
 
     def _default_access(self, single_valued: bool) -> Access:
@@ -157,33 +157,47 @@ class WindowedJoin:
         words = capacity // 64 if bitset else 0
         space = 1 if bitset else postings
         slots = {"bitset": 0, "inverted": ring, "hash": 1}[self.access]
+        def whole(*shape: int) -> IntArray:
+            return np.zeros((2, *shape), dtype=np.int64)
+
         return State(
-            np.array([[0, 0, kernels.NO_EPOCH, -1, 0]] * 2, dtype=np.int64),
-            np.zeros((2, capacity)),
-            *(np.zeros((2, capacity), dtype=np.int64) for _ in range(5)),
-            np.zeros((2, ring), dtype=np.int64),
-            np.zeros((2, items, words), dtype=np.uint64),
-            np.zeros((2, items.bit_length(), words), dtype=np.uint64),
-            np.zeros((2, postings), dtype=np.int64),
-            np.zeros((2, postings)),
-            np.zeros((2, space), dtype=np.int64),
-            np.zeros((2, space), dtype=np.int64),
-            np.full((2, slots, buckets), -1, dtype=np.int64),
+            meta=np.array([[0, 0, kernels.NO_EPOCH, -1, 0]] * 2, dtype=np.int64),
+            time=np.zeros((2, capacity)),
+            kind=whole(capacity),
+            ident=whole(capacity),
+            epoch=whole(capacity),
+            size=whole(capacity),
+            first=whole(capacity),
+            starts=whole(ring),
+            bits=np.zeros((2, items, words), dtype=np.uint64),
+            size_bits=np.zeros((2, items.bit_length(), words), dtype=np.uint64),
+            items=whole(postings),
+            weights=np.zeros((2, postings)),
+            owner=whole(space),
+            older=whole(space),
+            heads=np.full((2, slots, buckets), -1, dtype=np.int64),
         )
 
     def _work_space(self) -> Scratch:
-        capacity = self._state.time.shape[1]
+        capacity = self.state.time.shape[1]
         ranges = self.windows.most + 1
         bitset = self.access == "bitset"
         threshold = int(self.condition.threshold) if self.condition.kind == "overlap" else 1
-        rows = max(threshold, 2 + self._state.size_bits.shape[1]) if bitset else 0
+        rows = max(threshold, 2 + self.state.size_bits.shape[1]) if bitset else 0
         sparse = 1 if bitset else capacity
+        def whole(size: int) -> IntArray:
+            return np.zeros(size, dtype=np.int64)
+
         return Scratch(
-            *(np.zeros(ranges, dtype=np.int64) for _ in range(5)),
-            np.zeros((rows, capacity // 64), dtype=np.uint64),
-            np.zeros(sparse, dtype=np.int64),
-            np.zeros(sparse),
-            np.zeros(capacity, dtype=np.int64),
+            begin=whole(ranges),
+            end=whole(ranges),
+            low=whole(ranges),
+            high=whole(ranges),
+            compared=whole(ranges),
+            work=np.zeros((rows, capacity // 64), dtype=np.uint64),
+            common=whole(sparse),
+            score=np.zeros(sparse),
+            touched=whole(capacity),
         )
 
     @staticmethod
@@ -203,7 +217,7 @@ class WindowedJoin:
                 f"got {selection.take.shape}"
             )
         self.selection = selection
-        self._choice = Choice(
+        self.choice = Choice(
             np.ascontiguousarray(selection.take),
             np.ascontiguousarray(selection.oldest),
             np.ascontiguousarray(selection.order),
@@ -229,16 +243,16 @@ class WindowedJoin:
 
     @property
     def held(self) -> tuple[int, int]:
-        """Number of tuples in each window."""
-        low, high = (int(row[SEQ] - row[HEAD]) for row in self._state.meta)
+        """Tuples in each window."""
+        low, high = (int(row[SEQ] - row[HEAD]) for row in self.state.meta)
         return low, high
 
     def populations(self) -> IntArray:
         """Return |B_{i,j}| now, one row per window."""
         table = np.zeros((2, self.windows.most), dtype=np.int64)
-        low, high = self._scratch.begin, self._scratch.end
+        low, high = self.scratch.begin, self.scratch.end
         for i, n in enumerate(self.windows.counts):
-            kernels.cut(self._state.meta[i], self._state.starts[i], n, low, high)
+            kernels.cut(self.state.meta[i], self.state.starts[i], n, low, high)
             table[i, :n] = high[:n] - low[:n]
         return table
 
@@ -250,7 +264,7 @@ class WindowedJoin:
         epoch = int(np.floor((now - self.windows.origin_s) / self.windows.basic_window_s))
         for i in range(2):
             kernels.advance(
-                self._state, i, epoch, now, float(self.windows.window_s[i]), self.rules.access
+                self.state, i, epoch, now, float(self.windows.window_s[i]), self.rules.access
             )
 
     def push(self, stream: int, batch: Tuples) -> Matches:
@@ -313,41 +327,48 @@ class WindowedJoin:
         begin = 0
         while begin < len(batch):
             begin = probe.process(
-                self._state, begin, batch.time, stream, kind, idents,
-                batch.first, batch.items, batch.weights, self.rules, self._choice, self.values,
-                self._scratch, self.tally, self._out,
+                self.state, begin, batch.time, stream, kind, idents,
+                batch.first, batch.items, batch.weights, self.rules, self.choice, self.values,
+                self.scratch, self.tally, self.out,
             )  # fmt: skip
-            used = int(self._out.used[0])
+            used = int(self.out.used[0])
             if used:
-                found.append((self._out.left[:used].copy(), self._out.right[:used].copy()))
-                self._out.used[0] = 0
-            if begin < len(batch) and self._out.left.size < 2 * sum(self.held) + CHUNK:
-                self._out = self._room(4 * sum(self.held) + 2 * CHUNK)
+                found.append((self.out.left[:used].copy(), self.out.right[:used].copy()))
+                self.out.used[0] = 0
+            if begin < len(batch) and self.out.left.size < 2 * sum(self.held) + CHUNK:
+                self.out = self._room(4 * sum(self.held) + 2 * CHUNK)
 
     def _make_room(self, batch: Tuples, stream: IntArray) -> None:
         """Grow the arrays, if need be, so that the whole batch fits beside what is held."""
-        old = self._state
         sizes = np.maximum(np.diff(batch.first), 1)
-        capacity, space, buckets = old.time.shape[1], old.items.shape[1], old.heads.shape[2]
+        most = np.zeros(2, dtype=np.int64)
         for i in range(2):
             mine = stream == i
-            postings = int(sizes[mine].sum())
-            live = int(old.meta[i, POSTED]) - first_posting(old, i)
-            while capacity < self.held[i] + int(mine.sum()) + 64:
-                capacity *= 2
-            while space < live + postings:
-                space *= 2
-            per_list = live if self.access == "hash" else live // self.windows.counts[i]
-            while self.access != "bitset" and buckets < per_list + postings:
-                buckets *= 2
-        if (capacity, space, buckets) != (old.time.shape[1], old.items.shape[1], old.heads.shape[2]):
-            self._state = self._empty(capacity, space, buckets)
-            move(old, self._state, self.rules.access)
-            self._scratch = self._work_space()
+            live = int(self.state.meta[i, POSTED]) - first_posting(self.state, i)
+            most[0] = max(most[0], self.held[i] + int(mine.sum()))
+            most[1] = max(most[1], live + int(sizes[mine].sum()))
+        self.reserve(int(most[0]), int(most[1]))
+
+    def reserve(self, tuples: int, postings: int) -> None:
+        """Have room for so many tuples, and items of tuples, per window."""
+        old = self.state
+        now = (old.time.shape[1], old.items.shape[1], old.heads.shape[2])
+        capacity, space, buckets = now
+        while capacity < tuples + 64:
+            capacity *= 2
+        while space < postings:
+            space *= 2
+        lists = {"bitset": postings, "hash": 1, "inverted": min(self.windows.counts)}[self.access]
+        while buckets < postings // max(lists, 1):
+            buckets *= 2
+        if (capacity, space, buckets) != now:
+            self.state = self._empty(capacity, space, buckets)
+            move(old, self.state, self.rules.access)
+            self.scratch = self._work_space()
 
 
 def first_posting(state: State, i: int) -> int:
-    """Number of the oldest live posting of window i."""
+    """Return the number of the oldest live posting of window i."""
     head = int(state.meta[i, HEAD])
     if head == state.meta[i, SEQ]:
         return int(state.meta[i, POSTED])

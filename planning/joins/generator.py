@@ -128,23 +128,6 @@ def arrivals(duration_s: float, rates: float | Rates, rng: np.random.Generator) 
     return np.sort(np.concatenate(parts)) if parts else np.zeros(0)
 
 
-def merged(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
-    """Both streams in order of time: stream, row within the stream, and the tuples.
-
-    At equal times stream 0 comes first.
-
-    >>> from planning.joins.model import single_values
-    >>> s, rows, _ = merged(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
-    >>> s.tolist(), rows.tolist()
-    ([0, 1, 0], [0, 0, 1])
-    """
-    from planning.joins.model import concatenate
-
-    both = concatenate([left, right])
-    stream = np.repeat([0, 1], [len(left), len(right)])
-    rows = np.concatenate([np.arange(len(left)), np.arange(len(right))])
-    order = np.argsort(both.time, kind="stable")
-    return stream[order], rows[order], both.take(order)
 
 
 def inverse_frequencies(utilities: FloatArray) -> tuple[float, ...]:

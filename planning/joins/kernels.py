@@ -62,9 +62,9 @@ class Scratch(NamedTuple):
     end: IntArray
     low: IntArray  # [n + 1] ranges to compare with
     high: IntArray
-    compared: IntArray  # [n]
+    compared: IntArray  # [n + 1] comparisons per basic window; the last: number of ranges
     work: Words
-    count: IntArray
+    common: IntArray  # items shared with the probe, per ring position
     score: FloatArray
     touched: IntArray
 
@@ -87,7 +87,8 @@ def advance(state: State, i: int, epoch: int, clock: float, window_s: float, acc
         for e in range(begin, epoch + 1):
             state.starts[i, e % ring] = state.meta[i, SEQ]
             if access == INVERTED:
-                state.heads[i, e % ring, :] = -1
+                for bucket in range(state.heads.shape[2]):
+                    state.heads[i, e % ring, bucket] = -1
         state.meta[i, EPOCH] = epoch
     mask = state.time.shape[1] - 1
     head = state.meta[i, HEAD]
@@ -158,7 +159,8 @@ def choose_ordered(
     left = int(exact)
     carry[0] = exact - left
     ranges = 0
-    scratch.compared[:n] = 0
+    for j in range(n):
+        scratch.compared[j] = 0
     for k in range(n):
         if left <= 0:
             break
@@ -191,8 +193,10 @@ def insert(
     if access == SCAN_BITS:
         word, bit = at >> 6, np.uint64(1) << np.uint64(at & 63)
         if at & 63 == 0:
-            state.bits[i, :, word] = np.uint64(0)
-            state.size_bits[i, :, word] = np.uint64(0)
+            for item in range(state.bits.shape[1]):
+                state.bits[i, item, word] = np.uint64(0)
+            for d in range(state.size_bits.shape[1]):
+                state.size_bits[i, d, word] = np.uint64(0)
         for q in range(items.size):
             state.bits[i, items[q], word] |= bit
         for d in range(state.size_bits.shape[1]):
@@ -205,7 +209,7 @@ def insert(
 @njit(cache=True, nogil=True)
 def bucket_of(state: State, item: int) -> int:
     """Bucket of an item in the hash tables."""
-    return np.int64(mix(np.uint64(item)) & np.uint64(state.heads.shape[2] - 1))
+    return int(mix(np.uint64(item)) & np.uint64(state.heads.shape[2] - 1))
 
 
 @njit(cache=True, nogil=True)
@@ -252,7 +256,7 @@ def marked(
 ) -> int:
     """Mark in a row of ``work`` the tuples of window i that satisfy the condition; return it."""
     if code == OVERLAP:
-        return bitwise.at_least(work, width, bits, items, low, np.int64(threshold))
+        return bitwise.at_least(work, width, bits, items, low, int(threshold))
     if code == INNER:
         return bitwise.at_least(work, width, bits, items, low, 1)
     if code == EQUALITY:
@@ -279,7 +283,8 @@ def collect(
         if base + 64 > high:
             bits &= bitwise.ALL >> np.uint64(base + 64 - high)
         while bits != np.uint64(0):
-            touched[found] = (base + np.int64(bitwise.trailing_zeros(bits))) & mask
+            at = base + int(bitwise.trailing_zeros(bits))  # type: ignore[call-arg]
+            touched[found] = at & mask
             found += 1
             bits &= bits - np.uint64(1)
     return found

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
+from planning.arrays import FloatArray, IntArray, frozen
 from planning.errors import InvalidInput
 
 ConditionKind = Literal["equality", "subset", "superset", "overlap", "inner_product"]
@@ -65,7 +65,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuples:
-    """Tuples of one stream, in order of arrival; row k has the items ``items[first[k]:first[k+1]]``.
+    """Tuples of one stream, in order of arrival.
+
+    Row k has the items ``items[first[k]:first[k + 1]]``.
 
     Items of a tuple are sorted and distinct (Section 3.2: sorted when fetched). A single-valued
     attribute is a set of one item.
@@ -284,7 +286,7 @@ def mean_extent(j: int, window_s: float, basic_window_s: float) -> float:
 
 
 def combine_utilities(utilities: ArrayLike, combine: Combine = "max") -> FloatArray:
-    """Utility of an output tuple for every pair of types (Section 5.3).
+    """Return the utility of a match for every pair of types (Section 5.3).
 
     >>> combine_utilities([1, 0.5]).tolist()
     [[1.0, 1.0], [1.0, 0.5]]

@@ -36,7 +36,7 @@ from planning.joins.kernels import (
     mix,
 )
 
-COMPARED, MATCHED, FULL, LATE_IN, EXPIRED_IN, RESETS = range(6)  # Tally.total
+COMPARED, MATCHED, FULL, LATE_IN, EXPIRED_IN, RESETS, POSSIBLE = range(7)  # Tally.total
 LATE_RUN = 100  # tuples in a row behind the windows: the clock has been set back
 
 
@@ -62,7 +62,7 @@ class Tally(NamedTuple):
     comparisons: IntArray  # [2 halves, 2, n, Z]
     full_hits: IntArray  # [2, n, Z, Z]
     full_comparisons: IntArray  # [2, n, Z]
-    total: IntArray  # [6] see the names above
+    total: IntArray  # [7] see the names above
     now: FloatArray  # [1] largest timestamp seen
     run: IntArray  # [2] tuples in a row behind the windows; tuples processed
     utility: FloatArray  # [1] utility of the output so far
@@ -203,7 +203,9 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
-def touch_all(low: int, high: int, mask: int, found: int, count: IntArray, touched: IntArray) -> int:
+def touch_all(
+    low: int, high: int, mask: int, found: int, count: IntArray, touched: IntArray
+) -> int:
     """Make every tuple of a range a candidate: an empty probe shares no posting with anything."""
     for seq in range(low, high):
         at = seq & mask
@@ -221,7 +223,7 @@ def probe_index(
 ) -> int:
     """Compare a tuple with ranges of window i through its index; return how many match."""
     mask, ring = state.time.shape[1] - 1, state.starts.shape[1]
-    count, score, touched = scratch.count, scratch.score, scratch.touched
+    count, score, touched = scratch.common, scratch.score, scratch.touched
     owner, older = state.owner[i], state.older[i]
     stored, stored_weights = state.items[i], state.weights[i]
     epochs, sizes, heads = state.epoch[i], state.size[i], state.heads[i]
@@ -237,7 +239,7 @@ def probe_index(
         for e in range(newest, oldest - 1, -1):
             slot = e % ring if rules.access == INVERTED else 0
             for k in range(looked_up):
-                item = items[k] if k < items.size else NOTHING
+                item = int(items[k] if k < items.size else NOTHING)
                 weight = weights[k] if k < items.size else 0.0
                 found = gather(
                     heads[slot, bucket_of(state, item)], first_live, item, weight, low, high,
@@ -270,12 +272,13 @@ def compare(
     i = 1 - stream
     n = rules.counts[i]
     dice = mix(rules.seed ^ np.uint64(tally.run[1]))
-    everything = np.float64(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability
-    half = np.int64(dice & np.uint64(1))
+    everything = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
+    half = int(dice & np.uint64(1))
     cut(state.meta[i], state.starts[i], n, scratch.begin, scratch.end)
     if everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
-        scratch.compared[:n] = scratch.end[:n] - scratch.begin[:n]
+        for j in range(n):
+            scratch.compared[j] = scratch.end[j] - scratch.begin[j]
         ranges = 1
     elif choice.fraction[i, kind] < 0.0:
         ranges = choose_items(
@@ -285,6 +288,7 @@ def compare(
         ranges = choose_ordered(
             choice.order[i, kind], choice.fraction[i, kind], choice.carry[i, kind], n, scratch
         )
+    scratch.compared[scratch.compared.size - 1] = ranges
     total = 0
     for j in range(n):
         compared = scratch.compared[j]
@@ -293,6 +297,7 @@ def compare(
         if everything:
             tally.full_comparisons[i, j, kind] += compared
     tally.total[COMPARED] += total
+    tally.total[POSSIBLE] += scratch.end[0] - scratch.begin[n - 1]
     tally.total[FULL] += everything
     if total == 0:
         return 0
@@ -336,7 +341,7 @@ def step(
     tally.total[LATE_IN] += late
     now = max(time, tally.now[0])
     tally.now[0] = now
-    epoch = np.int64(np.floor((now - rules.origin_s) / rules.basic_window_s))
+    epoch = int(np.floor((now - rules.origin_s) / rules.basic_window_s))
     advance(state, 0, epoch, now, rules.window_s[0], rules.access)
     advance(state, 1, epoch, now, rules.window_s[1], rules.access)
     tally.run[1] += 1

@@ -49,7 +49,7 @@ class Fleet:
     ----------
     trace
         Where the nodes really are. A node is absent while its position is NaN; when it appears or
-        reappears it reports at once.
+        reappears it registers at once, which is never lost and not counted as a report.
     admit
         Fraction of reports the server admits; the rest is lost without the node knowing
         (Random Drop).
@@ -98,9 +98,9 @@ class Fleet:
 
 
 @njit(cache=True)
-def _run(
+def _run(  # type: ignore[no-untyped-def]
     positions, tick_s, start, stop, sent, known, cells, x_low, y_low, per_x, per_y, admit, state,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     reports = 0
     rows, columns = cells.shape
     for node in range(positions.shape[0]):
@@ -133,7 +133,7 @@ def _run(
                     draw = (here * np.uint64(2685821657736338717)) >> np.uint64(11)
                     passes = np.float64(draw) < admit * 2.0**53
                 if passes:
-                    reports += 1
+                    reports += 0 if first else 1
                     known[node, 0], known[node, 1] = px, py
                     known[node, 2], known[node, 3], known[node, 4] = vx, vy, t0
         sent[node, 0], sent[node, 1], sent[node, 2], sent[node, 3], sent[node, 4] = (

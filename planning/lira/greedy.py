@@ -39,13 +39,8 @@ def greedy_increment(
     m = np.ascontiguousarray(importance, dtype=np.float64)
     w = np.ascontiguousarray(weight, dtype=np.float64)
     if fairness_threshold == 0:
-        falling = curve.hull
-        k = int(np.searchsorted(-falling, -z, side="left"))
-        if 0 < k < falling.size:
-            level = np.interp(z, falling[k - 1 : k + 1][::-1], curve.thresholds[k - 1 : k + 1][::-1])
-        else:
-            level = curve.low if k == 0 else curve.high
-        return np.full(m.size, level)
+        convex = ReductionCurve(curve.thresholds, curve.hull, curve.hull)
+        return np.full(m.size, convex.inverse(z))
     throttlers: FloatArray = _greedy(
         m, w, curve.thresholds, curve.hull, float(fairness_threshold), z
     )
@@ -64,17 +59,18 @@ def _greedy(m, w, d, f, fairness, z):  # type: ignore[no-untyped-def]
     # Heap rows: (−gain, −decrease rate, region); infinite gains are told apart by their rate.
     heap = [(0.0, 0.0, np.int64(0)) for _ in range(0)]
     active = np.zeros(l, np.bool_)
-    for i in range(l):
-        if m[i] > 0.0 or w[i] > 0.0:
-            active[i] = True
-            rate = w[i] * rates[0]
-            gain = rate / m[i] if m[i] > 0.0 else np.inf
-            heapq.heappush(heap, (-gain, -rate, np.int64(i)))
+    for j in range(l):
+        if m[j] > 0.0 or w[j] > 0.0:
+            active[j] = True
+            rate = w[j] * rates[0]
+            gain = rate / m[j] if m[j] > 0.0 else np.inf
+            heapq.heappush(heap, (-gain, -rate, np.int64(j)))
     blocked = np.zeros(l, np.bool_)
     minimum = d[0]
-    at_minimum = active.sum()
+    at_minimum = int(active.sum())
     while spent > budget and len(heap) > 0:
-        _, negative_rate, i = heapq.heappop(heap)
+        _, negative_rate, popped = heapq.heappop(heap)
+        i = np.int64(popped)
         rate = -negative_rate
         before = delta[i]
         limit = minimum + fairness
@@ -103,7 +99,7 @@ def _greedy(m, w, d, f, fairness, z):  # type: ignore[no-untyped-def]
         elif segment[i] < segments and spent > budget:
             rate = w[i] * rates[segment[i]]
             gain = rate / m[i] if m[i] > 0.0 else np.inf
-            heapq.heappush(heap, (-gain, -rate, i))
+            heapq.heappush(heap, (-gain, -rate, np.int64(i)))
         if changed:
             for j in range(l):
                 if blocked[j] and delta[j] < minimum + fairness - TOUCH:

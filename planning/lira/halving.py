@@ -27,9 +27,11 @@ from planning.lira.reduction import ReductionCurve
 from planning.lira.throttlers import Setting, ThrottlerPath
 
 SEARCH_STEPS = 40
+WORTH = 0.005  # another round must have gained this much
 TABLE_SHIFT = 48  # drop all but sign, exponent and four mantissa bits of a float64
 TABLE_SIZE = 1 << 15
-LEFT_OVER = 0.02  # share of l that may be left to single splits
+LEFT_OVER = 0.05  # share of l that may be left to single splits
+SMALLEST_CHARGE = 1e-30
 
 
 class Trees(Protocol):
@@ -71,7 +73,7 @@ def best_partition(
     throttle_fraction: float,
     fairness_threshold: float,
     *,
-    rounds: int = 4,
+    rounds: int = 3,
     start: Partition | None = None,
 ) -> tuple[Partition, Setting]:
     """Alternate price and partition at one throttle fraction, as long as it helps.
@@ -102,7 +104,7 @@ def best_partition(
         new = setting_of(candidate)
         if not new.inaccuracy < setting.inaccuracy:
             break
-        done = new.inaccuracy > setting.inaccuracy * (1 - 1e-3)
+        done = new.inaccuracy > setting.inaccuracy * (1 - WORTH)
         chosen, setting = candidate, new
         if done:
             break
@@ -110,34 +112,38 @@ def best_partition(
 
 
 def _charge(trees: Trees, regions: int, guess: float) -> float:
-    """Search the least charge per region that leaves at most l leaves, up to ``LEFT_OVER``."""
-    enough = regions - int(LEFT_OVER * regions)
-    low, low_count = 0.0, float(trees.count(0.0))  # too many leaves
-    if low_count <= regions:
-        return 0.0
-    high, high_count = np.inf, 1.0  # few enough
+    """Search a charge per region that leaves at most l leaves, and not many fewer.
+
+    The number of leaves falls about as a power of the charge, so the search steps along a line in
+    the logarithms, inside the bracket found so far.
+    """
+    target = regions * (1.0 - 0.5 * LEFT_OVER)
+    enough = regions * (1.0 - LEFT_OVER) - 1
+    low, high = 0.0, np.inf  # too many leaves, few enough
     charge = guess if guess > 0 else 1.0
+    power, before = 1.0, (0.0, 0.0)
     for _ in range(SEARCH_STEPS):
         count = trees.count(charge)
         if count > regions:
-            low, low_count = charge, count
+            low = charge
         else:
-            high, high_count = charge, count
+            high = charge
             if count >= enough:
                 break
-        if high == np.inf:
-            charge *= max(2.0, (count / regions) ** 1.5)
-        elif low == 0.0:
-            charge *= min(0.5, (count / regions) ** 1.5)
-            if charge < 1e-300:
-                break
-        else:  # the count falls about as a power of the charge: interpolate, but never crawl
-            target = np.log(low_count / (regions - 0.5 * (regions - enough)))
-            share = min(max(target / np.log(low_count / high_count), 0.05), 0.95)
-            charge = low * (high / low) ** share
-            if not low < charge < high:
-                break
-    return float(high)
+        here = (float(np.log(charge)), float(np.log(count)))
+        if before[0] and abs(here[0] - before[0]) > 1e-9:
+            slope = (before[1] - here[1]) / (here[0] - before[0])
+            power = min(max(slope, 0.2), 5.0) if slope > 0 else power
+        before = here
+        charge *= float((count / target) ** (1.0 / power))
+        if not low < charge < high:
+            if high == np.inf:
+                charge = 2.0 * low
+            else:
+                charge = float(np.sqrt(low * high)) if low > 0 else 0.1 * high
+        if charge < SMALLEST_CHARGE or (high - low) < 1e-12 * high:
+            break
+    return float(high) if high < np.inf and charge >= SMALLEST_CHARGE else 0.0
 
 
 @njit(cache=True)
@@ -176,10 +182,17 @@ class Halvings:
     def __init__(self, importance: FloatArray, weight: FloatArray) -> None:
         self.side = _square_side(importance, weight)
         self.size = padded(self.side)
-        self._m = _rectangle_sums(np.ascontiguousarray(importance, dtype=np.float64), self.size)
-        self._w = _rectangle_sums(np.ascontiguousarray(weight, dtype=np.float64), self.size)
-        self._cost = np.empty_like(self._m)
-        self._best = np.empty_like(self._m)
+        self._m, self._w, self._cost, self._best = (
+            np.zeros((2 * self.size, 2 * self.size)) for _ in range(4)
+        )
+        self.refill(importance, weight)
+
+    def refill(self, importance: FloatArray, weight: FloatArray) -> None:
+        """Take new grids of the same size; memory is used again."""
+        if _square_side(importance, weight) != self.side:
+            raise InvalidInput(f"grids must have {self.side} cells a side, got {weight.shape}")
+        for cells, sums in ((importance, self._m), (weight, self._w)):
+            _rectangle_sums(np.ascontiguousarray(cells, dtype=np.float64), self.size, sums)
 
     def price(self, prices: Prices) -> None:
         """Compute what every rectangle costs."""
@@ -211,11 +224,10 @@ def _square_side(importance: FloatArray, weight: FloatArray) -> int:
 
 
 @njit(cache=True)
-def _rectangle_sums(cells, size):  # type: ignore[no-untyped-def]
-    out = np.zeros((2 * size, 2 * size))
+def _rectangle_sums(cells, size, out):  # type: ignore[no-untyped-def]
     side = cells.shape[0]
-    for y in range(side):
-        for x in range(side):
+    for x in range(side):
+        for y in range(side):
             out[size + x, size + y] = cells[y, x]
     for u in range(2 * size - 1, 0, -1):
         if u < size:
@@ -224,7 +236,6 @@ def _rectangle_sums(cells, size):  # type: ignore[no-untyped-def]
         else:
             for v in range(size - 1, 0, -1):
                 out[u, v] = out[u, 2 * v] + out[u, 2 * v + 1]
-    return out
 
 
 @njit(cache=True)
@@ -312,8 +323,8 @@ def _fill_halvings(symbols, cost, size, regions):  # type: ignore[no-untyped-def
     extra = np.zeros(symbols.size, np.uint8)
     added = 0
     while leaves + added < regions and len(heap) > 0:
-        _, i, how = heapq.heappop(heap)
-        extra[i] = how
+        _, place, how = heapq.heappop(heap)
+        extra[place] = how
         added += 1
     out = np.empty(symbols.size + 2 * added, np.uint8)
     used = 0

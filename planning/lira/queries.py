@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+from upath import UPath
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
+from planning.home import Home
 
+Positions = FloatArray | NDArray[np.float32]
 Distribution = Literal["proportional", "inverse", "random"]
 DENSITY_CELLS = 32  # a side of the coarse raster that "inverse" is the inverse of
 
@@ -41,6 +47,45 @@ class QueryErrors:
     def position_variation(self) -> float:
         """C_ov of position; 0 without error."""
         return self.position_deviation / self.position if self.position > 0 else 0.0
+
+
+def of(definition: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the definition's queries as rows x_low, y_low, x_high, y_high, and their weights.
+
+    Inline queries come first, then those of the file of JSON lines. An absent axis means all of it.
+    """
+    entries = [q.model_dump(include={"ranges", "weight"}) for q in definition.queries.inline]
+    if definition.queries.file is not None:
+        entries += _read(definition.queries.file, definition.source)
+    spans = {a.name: a.bounds for a in definition.attributes}
+    rows, weights = [], []
+    for number, entry in enumerate(entries):
+        ranges = {k: v for k, v in dict(entry.get("ranges", {})).items() if k in ("x", "y")}
+        (x_low, x_high), (y_low, y_high) = (ranges.get(a, spans[a]) for a in ("x", "y"))
+        row = (float(x_low), float(y_low), float(x_high), float(y_high))
+        weight = float(entry.get("weight", 1.0))
+        if not (np.isfinite(row).all() and row[0] <= row[2] and row[1] <= row[3] and weight >= 0):
+            raise InvalidInput(
+                f"query {number} must have finite ranges low <= high on x and y and a weight of at "
+                f"least 0, got {row} and {weight:g}"
+            )
+        rows.append(row)
+        weights.append(weight)
+    return np.array(rows, dtype=np.float64).reshape(-1, 4), np.array(weights, dtype=np.float64)
+
+
+def _read(file: str, source: str) -> list[dict[str, Any]]:
+    """Read JSON lines beside the definition, or below the home."""
+    beside = Path(source).parent / file
+    near = bool(source) and beside.is_file()
+    path = UPath(beside) if near else Home.from_environment().resolve(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise InvalidInput(f"queries.file must exist, got {path}; write it or correct it") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{path} must hold one JSON object per line, got: {error}") from None
 
 
 def generate_queries(
@@ -97,11 +142,13 @@ def _inside(low: FloatArray, side: FloatArray, bottom: float, top: float) -> Flo
     return np.maximum(np.minimum(low, top - side), bottom)
 
 
-def query_errors(queries: FloatArray, correct: FloatArray, shed: FloatArray) -> QueryErrors:
-    """Compare results under shedding with correct ones; positions have shape (times, nodes, 2).
+def query_errors(
+    queries: FloatArray, correct: Positions, shed: Positions
+) -> QueryErrors:
+    r"""Compare results under shedding with correct ones; positions have shape (times, nodes, 2).
 
     Where a correct result is empty, containment error counts every extra item as if the result had
-    one (|R \\ R*| / max(|R*|, 1)); an empty R has no position error. No queries: no error.
+    one (|R \ R*| / max(|R*|, 1)); an empty R has no position error. No queries: no error.
 
     >>> q = np.array([[0.0, 0.0, 10.0, 10.0]])
     >>> correct = np.array([[[5.0, 5.0], [20.0, 5.0]]])

@@ -120,13 +120,13 @@ class ReductionCurve:
         7.5
         """
         check_between("throttle_fraction", fraction, 0, 1, remedy="pass a fraction")
-        falling = np.minimum.accumulate(self.raw)
-        k = int(np.searchsorted(-falling, -fraction, side="left"))
+        met = self.raw <= fraction
+        if not met.any():
+            return self.high
+        k = int(met.argmax())
         if k == 0:
             return self.low
-        if k == falling.size:
-            return self.high
-        above, below = falling[k - 1], falling[k]
+        above, below = self.raw[k - 1], self.raw[k]
         share = (above - fraction) / (above - below)
         return float(self.thresholds[k - 1] + share * (self.thresholds[k] - self.thresholds[k - 1]))
 

@@ -1,8 +1,9 @@
-"""The statistics grid (Section 3.2.1): nodes, queries and mean speed of α × α cells.
+"""Statistics of a position stream: the grid (Section 3.2.1) and the measured f(Δ).
 
-Cell (ix, iy) has the number ``iy * α + ix``; arrays are ``[iy, ix]``. A position on the upper
-border of the space belongs to the last cell. Speeds are summed in whole micro-units, so that the
-order in which positions arrive cannot change a bit.
+The grid has nodes, queries and mean speed of α × α cells. Cell (ix, iy) has the number
+``iy * α + ix``; arrays are ``[iy, ix]``. A position on the upper border of the space belongs to the
+last cell. Speeds are summed in whole micro-units, so that the order in which positions arrive
+cannot change a bit.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
-from planning.errors import InvalidInput
+from planning.arrays import Columns, FloatArray, IntArray, frozen, frozen_ints
+from planning.errors import InvalidInput, StatisticsError
 
 OUTSIDE = -1
 MICRO = 1e6
@@ -65,6 +66,107 @@ class Grid:
             frozen(document["mean_speed"]),
             frozen(document["queries"]),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """What a planner needs to know of a stream.
+
+    Attributes
+    ----------
+    grid
+        The statistics grid.
+    objects
+        Number of different objects seen.
+    rows
+        Positions that dead reckoning was replayed over.
+    thresholds, reports
+        f(Δ) as measured: reports caused by each threshold (see :mod:`planning.lira.replay`).
+    errors
+        Mean distance from the positions that Δmin gives, metres, per threshold.
+    """
+
+    grid: Grid
+    objects: int
+    rows: int
+    thresholds: FloatArray
+    reports: IntArray
+    errors: FloatArray
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form: that of the grid, and the measured curves."""
+        return self.grid.to_document() | {
+            "objects": self.objects,
+            "rows": self.rows,
+            "thresholds": self.thresholds.tolist(),
+            "reports": self.reports.tolist(),
+            "errors": self.errors.tolist(),
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Statistics:
+        """Read the JSON form back."""
+        return cls(
+            Grid.from_document(document),
+            int(document["objects"]),
+            int(document["rows"]),
+            frozen(document["thresholds"]),
+            frozen_ints(document["reports"]),
+            frozen(document["errors"]),
+        )
+
+
+def build(samples: Columns, definition: Any) -> Statistics:
+    """Build the statistics of positions that fit in memory."""
+    from planning.lira.queries import of
+    from planning.lira.replay import replay
+
+    names = ("object_id", "time", "x", "y", "speed")
+    ids, times, x, y, speed = (np.asarray(samples[n], dtype=np.float64) for n in names)
+    bounds, cells, levels = frame_of(definition)
+    rectangles, _ = of(definition)
+    seen = replay(ids, times, x, y, levels, definition.parameters.highest_speed)
+    counted = grid(x, y, speed, rectangles, cells, bounds)
+    return complete(counted, levels, seen.reports, seen.error_micro, seen.rows, seen.objects)
+
+
+def frame_of(definition: Any) -> tuple[Bounds, int, FloatArray]:
+    """Return the space, α, and the thresholds that f is measured at."""
+    from planning.lira.partition import grid_side
+    from planning.lira.replay import levels_between
+
+    spans = {a.name: a.bounds for a in definition.attributes}
+    (x_low, x_high), (y_low, y_high) = spans["x"], spans["y"]
+    chosen = definition.parameters
+    cells = chosen.cells or grid_side(chosen.regions)
+    levels = levels_between(chosen.lowest_threshold, chosen.highest_threshold)
+    return (x_low, y_low, x_high, y_high), cells, levels
+
+
+def complete(
+    counted: Grid,
+    levels: FloatArray,
+    reports: IntArray,
+    error_micro: IntArray,
+    rows: int,
+    objects: int,
+) -> Statistics:
+    """Join the grid with the replay's sums; refuse what no plan can be made from."""
+    if not counted.nodes.sum():
+        raise StatisticsError(
+            "samples must hold at least one position inside the space, got none; check the domains "
+            "of x and y and the quarantine"
+        )
+    if not rows or not reports[0]:
+        raise StatisticsError(
+            "samples must show objects that move: f(Δ) is measured by replaying their tracks, got "
+            f"{objects} objects, {rows} steps and {int(reports[0])} reports at Δmin; land several "
+            "positions per object, or lower Δmin"
+        )
+    return Statistics(
+        counted, objects, rows, frozen(levels), frozen_ints(reports),
+        frozen(error_micro / MICRO / rows),
+    )  # fmt: skip
 
 
 def grid(

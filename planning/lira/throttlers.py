@@ -186,7 +186,7 @@ def _sorted_sums(m, w):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
-    """Number of regions whose ratio is at most ``limit``, known to lie in [low, high]."""
+    """Count the regions whose ratio is at most ``limit``, known to lie in [low, high]."""
     while low < high:
         middle = (low + high) >> 1
         if ratio[middle] <= limit:

@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from planning.arrays import FloatArray
 from planning.errors import InvalidInput
 from planning.lira.roads import SIDE_M, SPEED_MPS, RoadNetwork, generate_roads
 
@@ -116,10 +115,10 @@ def _turn(arc, first, source, target, volume, draw):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def _drive(
+def _drive(  # type: ignore[no-untyped-def]
     out, junctions, first, source, target, kind, volume, length, speeds, stops, arcs, shares,
     factors, seeds,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     cars, seconds = out.shape[0], out.shape[1]
     for car in range(cars):
         state = np.uint64(seeds[car])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PLAN_MAGIC = b"HSP1"
 SETTING_MAGIC = b"HSS1"
 HEADER = struct.Struct("<4sBBHI")  # magic, dimensions, flags, length of the axes, regions
-QOS = struct.Struct("<ddd")  # B, fairness threshold, throttle fraction
+QOS = struct.Struct("<ddddH")  # B, Delta, z, pinned fraction, pinned boxes
 WIDE_CUTS = 1
 THRESHOLD_STEPS = 65535
 
@@ -40,32 +40,39 @@ def encode_plan(plan: Plan) -> bytes:
     return b"".join(
         [
             HEADER.pack(PLAN_MAGIC, len(plan.space.axes), flags, len(axes), plan.regions),
-            QOS.pack(plan.base_qos, plan.fairness_threshold, plan.throttle_fraction),
+            QOS.pack(
+                plan.base_qos, plan.fairness_threshold, plan.throttle_fraction,
+                plan.pinned_fraction, len(plan.pins.low),
+            ),
             axes,
             structure,
             plan.frequency.astype("<f4").tobytes(),
             plan.region_qos.astype("<f4").tobytes(),
             np.packbits(plan.queried).tobytes(),
+            plan.pins.low.astype("<f8").tobytes(),
+            plan.pins.high.astype("<f8").tobytes(),
         ]
     )
 
 
 def decode_plan(payload: bytes) -> Plan:
     """Read what ``encode_plan`` wrote; refuse anything else."""
-    from planning.sifter.plan import Plan
+    from planning.sifter.plan import Pins, Plan
 
     reader = _Reader(payload)
     dimensions, flags, axes_length, regions = reader.header(PLAN_MAGIC)
-    base_qos, fairness, throttle = QOS.unpack(reader.take(QOS.size))
+    base_qos, fairness, throttle, pinned, boxes = QOS.unpack(reader.take(QOS.size))
     space, orders = _read_axes(reader.take(axes_length), dimensions)
     partition = reader.partition(regions, dimensions, flags, orders)
     frequency = reader.numbers("<f4", regions)
     region_qos = reader.numbers("<f4", regions)
     queried = reader.bits(regions).astype(np.bool_)
+    pin_low = reader.numbers("<f8", boxes * dimensions)
+    pin_high = reader.numbers("<f8", boxes * dimensions)
     reader.finish()
     return Plan(
         space, partition, frozen(frequency), frozen(region_qos), queried, base_qos, fairness,
-        throttle,
+        throttle, Pins.of(pin_low, pin_high, dimensions), pinned,
     )  # fmt: skip
 
 
@@ -123,7 +130,7 @@ def _read_axes(payload: bytes, dimensions: int) -> tuple[Space, tuple[tuple[int,
     if len(read) != dimensions:
         raise ArtifactError(f"sifter plan must have {dimensions} axes, got {len(read)}")
     orders = tuple(order for *_, order in read)
-    space = Space(tuple(Axis(*fields) for *fields, _ in read))
+    space = Space(tuple(Axis(n, k, low, high, v) for n, k, low, high, v, _ in read))
     return space, orders if any(orders) else ()
 
 

@@ -1,8 +1,9 @@
 """Compiled inner loops of the shedder: region lookup and the counter rule, block by block.
 
 ``columns`` is a tuple with one array per axis. A block of tuples stays in the first-level cache
-while axis after axis adds its rank to the tuples' cells; then the rule runs over the block in order
-of arrival.
+while axis after axis turns coordinates into buckets, buckets into ranks, and ranks into cells; then
+the rule runs over the block in order of arrival. Small unsigned indices spare the sign checks of
+array access.
 """
 
 from __future__ import annotations
@@ -13,120 +14,283 @@ import numpy as np
 from numba import njit
 
 CARRY = np.uint64(32)
-BLOCK = 1024
+UNIT = 4294967296.0  # 2**32: one tuple of credit
+BLOCK = 512
+"""Tuples between two corrections of the budget, and in one pass of the inner loops."""
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+BIT_PLACE = np.zeros(64, dtype=np.int32)
+for _place in range(64):
+    BIT_PLACE[(int(DE_BRUIJN) << _place) % 2**64 >> 58] = _place
+
+# Columns of ``state``, and places in ``control`` and ``ledger``.
+CREDIT, STEP, OFFERED, CUT = 0, 1, 2, 3
+LOAD, FAIRNESS, BIAS, CORRECT = 0, 1, 2, 3
+DEBT, DUE, MOST, LEAST, SINCE, WANTED = 0, 1, 2, 3, 4, 5
+ONE = np.int64(1 << 32)
+HORIZON = 2.0 * BLOCK
+"""A debt is to be paid back over so many tuples."""
+LEARNING_DOWN, LEARNING_UP = 0.1, 0.3
+"""Upward is faster: what passes too much is cut anyway, what passes too little is lost."""
 
 
 @njit(cache=True)
 def decide(
     columns: Any, first: Any, scale: Any, start: Any, cuts: Any, compares: Any, stride: Any,
     cells: Any, bitmaps: Any, offset: Any, dimension: Any, cut: Any, right: Any, leaf: Any,
-    step: Any, credit: Any, offered: Any, keep: Any,
+    order: Any, frequency: Any, queried: Any, state: Any, control: Any, ledger: Any, forced: Any,
+    keep: Any, weight: Any, pending: Any,
 ) -> None:  # fmt: skip
-    """Decide on a batch: ``keep`` is filled, ``credit`` and ``offered`` go on."""
-    n = keep.size
-    cell = np.empty(BLOCK, np.int64)
-    ranks = np.empty((len(columns), BLOCK if bitmaps.size else 1), np.int64)
-    unplaced = step.size - 1
-    for begin in range(0, n, BLOCK):
-        size = min(BLOCK, n - begin)
-        if cells.size:
-            for j in range(size):
-                cell[j] = 0
-            for k in range(len(columns)):
-                _add_rank(columns[k][begin : begin + size], first[k], scale[k], start[k], cuts[k],
-                          compares[k], stride[k], cell)  # fmt: skip
-            for j in range(size):
-                region = unplaced if cell[j] < 0 else cells[cell[j]]
-                total = credit[region]
-                after = total + step[region]
-                credit[region] = after
-                offered[region] += 1
-                keep[begin + j] = (total >> CARRY) == (after >> CARRY)
-            continue
-        if bitmaps.size:
-            for j in range(size):
-                cell[j] = 0
-            for k in range(len(columns)):
-                for j in range(size):
-                    ranks[k, j] = offset[k]
-                _add_rank(columns[k][begin : begin + size], first[k], scale[k], start[k], cuts[k],
-                          compares[k], 1, ranks[k])  # fmt: skip
-            _intersect(bitmaps, ranks, size, cell)
+    """Decide on a batch.
+
+    ``state`` has one row per region, and one for tuples without region: credit, step, tuples
+    offered, and tuples cut by the ledger. ``forced`` (empty, or one per tuple) marks what must be
+    kept. ``keep`` is filled, and ``weight`` unless it is empty; ``pending`` holds, per region, the
+    weight of cut tuples. Steps are corrected at fixed numbers of tuples, so that the same stream
+    gives the same decisions however it is cut.
+    """
+    n, d = keep.size, len(columns)
+    bucket, place = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
+    rank = np.empty((d if bitmaps.size else 1, BLOCK), np.int32)
+    unplaced = state.shape[0] - 1
+    begin = 0
+    while begin < n:
+        size = min(BLOCK - int(ledger[SINCE]), n - begin)
+        part = keep[begin : begin + size]
+        by_cell = cells.size > 0
+        if by_cell:
+            for k in range(d):
+                column = columns[k][begin : begin + size]
+                _buckets(column, first[k], scale[k], start.shape[1] - 1, bucket)
+                _ranks(column, bucket, start[k], cuts[k], compares[k], rank[0])
+                _combine(rank[0], stride[k], k == 0, size, place)
+        elif bitmaps.size:
+            for k in range(d):
+                column = columns[k][begin : begin + size]
+                _buckets(column, first[k], scale[k], start.shape[1] - 1, bucket)
+                _ranks(column, bucket, start[k], cuts[k], compares[k], rank[k])
+            _intersect(bitmaps, rank, offset, unplaced, size, place)
         else:
-            _descend(columns, begin, size, dimension, cut, right, leaf, cell)
-        for j in range(size):
-            region = unplaced if cell[j] < 0 else cell[j]
-            total = credit[region]
-            after = total + step[region]
-            credit[region] = after
-            offered[region] += 1
-            keep[begin + j] = (total >> CARRY) == (after >> CARRY)
+            _descend(columns, begin, size, dimension, cut, right, leaf, unplaced, place)
+        if by_cell:
+            _rule_by_cell(place, cells, state, part)
+        else:
+            _rule(place, state, part)
+        must = forced[begin : begin + size]
+        _settle(place, state, ledger, must, part, weight[begin : begin + size], pending)
+        begin += size
+        if ledger[SINCE] >= BLOCK:
+            correct(order, frequency, queried, state, control, ledger)
 
 
 @njit(cache=True)
-def _add_rank(
-    column: Any, first: float, scale: float, start: Any, cuts: Any, compares: int, stride: int,
-    cell: Any,
-) -> None:  # fmt: skip
-    """Add rank * stride to each tuple's cell; a NaN makes it negative for good."""
-    top = start.size - 1.0
-    if compares <= 1:
-        for j in range(column.size):
-            x = column[j]
-            b = (x - first) * scale
-            b = b if b > 0.0 else 0.0
-            b = b if b < top else top
-            rank = start[np.int64(b)]
-            rank += x >= cuts[rank]
-            cell[j] += rank * stride if x == x else np.int64(-(1 << 62))
-        return
+def _settle(
+    place: Any, state: Any, ledger: Any, forced: Any, keep: Any, weight: Any, pending: Any
+) -> None:
+    """Enter a block in the ledger, in order of arrival, and cut what exceeds the budget.
+
+    Every tuple is worth ``DUE`` (z), every kept one costs 1. The debt stays at most ``MOST``, and
+    no more than -``LEAST`` is saved up, so no stretch of the stream passes more than z plus both.
+    """
+    debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST], ledger[LEAST]
+    wanted = 0
+    for j in range(keep.size):
+        must = forced.size > 0 and forced[j]
+        if must and not keep[j]:
+            # The region's credit has counted a drop that does not happen.
+            state[np.uint32(place[j]), CUT] -= np.uint64(1)
+            keep[j] = True
+        was_kept = keep[j]
+        wanted += was_kept
+        debt = max(debt - due, least)
+        if keep[j]:
+            if debt + ONE > most and not must:
+                keep[j] = False
+                state[np.uint32(place[j]), CUT] += np.uint64(1)
+            else:
+                debt += ONE
+        if weight.size:
+            weight[j] = _weight(np.uint32(place[j]), state, keep[j], was_kept, must, pending)
+    ledger[DEBT] = debt
+    ledger[WANTED] += wanted
+    ledger[SINCE] += keep.size
+
+
+@njit(cache=True)
+def _weight(region: Any, state: Any, keep: bool, was_kept: bool, must: bool, pending: Any) -> float:
+    """Return the inverse keep probability; a cut tuple leaves its weight to the region's next."""
+    if must:
+        return 1.0
+    if not was_kept:
+        return 0.0
+    weight = 1.0 / (1.0 - np.float64(state[region, STEP]) / UNIT) + pending[region]
+    pending[region] = 0.0 if keep else weight
+    return weight if keep else 0.0
+
+
+@njit(cache=True)
+def correct(
+    order: Any, frequency: Any, queried: Any, state: Any, control: Any, ledger: Any
+) -> None:
+    """Close a block: compare what the steps let pass with z, and set them accordingly.
+
+    The passed fraction drifts from z when the real frequencies differ from the plan's. The setting
+    is taken at a throttle fraction that is lowered by the learned bias and by the debt over a
+    horizon.
+    """
+    z = control[LOAD]
+    effective = z
+    if control[CORRECT] > 0.0 and 0.0 < z < 1.0:
+        if ledger[SINCE] > 0:
+            error = ledger[WANTED] / ledger[SINCE] - z
+            rate = LEARNING_DOWN if error > 0.0 else LEARNING_UP
+            control[BIAS] = min(max(control[BIAS] + rate * error, -1.0), 1.0)
+        pressure = ledger[DEBT] / UNIT / HORIZON
+        effective = min(max(z - control[BIAS] - pressure, 0.0), 1.0)
+    ledger[SINCE], ledger[WANTED] = 0, 0
+    set_steps(effective, control[FAIRNESS], order, frequency, queried, state)
+
+
+@njit(cache=True)
+def set_steps(
+    z: float, delta: float, order: Any, frequency: Any, queried: Any, state: Any
+) -> None:
+    """Set every region's step to its optimal drop threshold at z (see :mod:`path`)."""
+    regions = frequency.size
+    free = group = 0.0
+    for i in range(regions):
+        if queried[i]:
+            group += frequency[i]
+        else:
+            free += frequency[i]
+    need = 1.0 - z
+    from_free = 0.0
+    if need > 0.0:
+        from_free = min(1.0, need / free) if free > 0.0 else 1.0
+    for i in range(regions):
+        if not queried[i]:
+            state[i, STEP] = _step(from_free)
+    left = need - free * from_free
+    floor = 0.0
+    remaining = left
+    for j in range(order.size):
+        i = order[j]
+        w = (1.0 - delta) * group if i < 0 else delta * frequency[i]
+        if i < 0:
+            y = min(1.0, max(0.0, remaining / w)) if w > 0.0 else 0.0
+            floor = (1.0 - delta) * y
+        remaining -= w
+    remaining = left
+    for j in range(order.size):
+        i = order[j]
+        w = (1.0 - delta) * group if i < 0 else delta * frequency[i]
+        if i >= 0:
+            y = min(1.0, max(0.0, remaining / w)) if w > 0.0 else 0.0
+            state[i, STEP] = _step(1.0 if z <= 0.0 else min(1.0, floor + delta * y))
+        remaining -= w
+    state[regions, STEP] = _step(need)
+
+
+@njit(cache=True)
+def _step(threshold: float) -> Any:
+    """Return a drop threshold in units of 2**-32, rounded up so that the budget holds."""
+    return np.uint64(np.ceil(min(1.0, max(0.0, threshold)) * UNIT - 1e-6))
+
+
+@njit(cache=True)
+def mark_pinned(columns: Any, low: Any, high: Any, forced: Any) -> None:
+    """Mark the tuples that lie in any of the pinned boxes."""
+    for box in range(low.shape[0]):
+        for j in range(forced.size):
+            inside = True
+            for k in range(len(columns)):
+                inside &= low[box, k] <= columns[k][j] < high[box, k]
+            forced[j] |= inside
+
+
+@njit(cache=True)
+def _buckets(column: Any, first: float, scale: float, buckets: int, bucket: Any) -> None:
+    top = np.float64(buckets - 1)
     for j in range(column.size):
         x = column[j]
         b = (x - first) * scale
         b = b if b > 0.0 else 0.0
         b = b if b < top else top
-        rank = start[np.int64(b)]
-        for _ in range(compares):
-            rank += x >= cuts[rank]
-        cell[j] += rank * stride if x == x else np.int64(-(1 << 62))
+        i = np.int32(b)
+        bucket[j] = i if x == x else np.int32(buckets)
 
 
 @njit(cache=True)
-def _intersect(bitmaps: Any, ranks: Any, size: int, cell: Any) -> None:
+def _ranks(column: Any, bucket: Any, start: Any, cuts: Any, compares: int, rank: Any) -> None:
+    if compares <= 1:
+        for j in range(column.size):
+            r = start[np.uint32(bucket[j])]
+            rank[j] = r + np.int32(column[j] >= cuts[np.uint32(r)])
+    elif compares == 2:
+        for j in range(column.size):
+            r = start[np.uint32(bucket[j])]
+            r += np.int32(column[j] >= cuts[np.uint32(r)])
+            rank[j] = r + np.int32(column[j] >= cuts[np.uint32(r)])
+    else:
+        for j in range(column.size):
+            r = start[np.uint32(bucket[j])]
+            while column[j] >= cuts[np.uint32(r)]:
+                r += np.int32(1)
+            rank[j] = r
+
+
+@njit(cache=True)
+def _combine(rank: Any, stride: Any, fresh: bool, size: int, place: Any) -> None:
+    if fresh:
+        for j in range(size):
+            place[j] = rank[j] * stride
+    else:
+        for j in range(size):
+            place[j] += rank[j] * stride
+
+
+@njit(cache=True)
+def _rule_by_cell(place: Any, cells: Any, state: Any, keep: Any) -> None:
+    for j in range(keep.size):
+        region = np.uint32(cells[np.uint32(place[j])])
+        place[j] = region
+        before = state[region, CREDIT]
+        after = before + state[region, STEP]
+        state[region, CREDIT] = after
+        state[region, OFFERED] += np.uint64(1)
+        keep[j] = (before >> CARRY) == (after >> CARRY)
+
+
+@njit(cache=True)
+def _rule(place: Any, state: Any, keep: Any) -> None:
+    for j in range(keep.size):
+        region = np.uint32(place[j])
+        before = state[region, CREDIT]
+        after = before + state[region, STEP]
+        state[region, CREDIT] = after
+        state[region, OFFERED] += np.uint64(1)
+        keep[j] = (before >> CARRY) == (after >> CARRY)
+
+
+@njit(cache=True)
+def _intersect(bitmaps: Any, rank: Any, offset: Any, unplaced: int, size: int, place: Any) -> None:
     """Find the one region that all axes' slabs touch."""
-    words = bitmaps.shape[1]
     for j in range(size):
-        placed = True
-        for k in range(ranks.shape[0]):
-            placed &= ranks[k, j] >= 0
-        cell[j] = -1
-        if not placed:
-            continue
-        for w in range(words):
-            common = bitmaps[ranks[0, j], w]
-            for k in range(1, ranks.shape[0]):
-                common &= bitmaps[ranks[k, j], w]
+        place[j] = unplaced
+        for w in range(bitmaps.shape[1]):
+            common = bitmaps[np.uint32(rank[0, j]), w]
+            for k in range(1, rank.shape[0]):
+                common &= bitmaps[np.uint32(rank[k, j] + offset[k]), w]
             if common != 0:
-                cell[j] = 64 * w + _trailing_zeros(common)
+                lowest = common & (~common + np.uint64(1))
+                place[j] = 64 * w + BIT_PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
                 break
 
 
 @njit(cache=True)
-def _trailing_zeros(word: Any) -> int:
-    """Return the place of the lowest set bit, by halving."""
-    place = 0
-    for half in (32, 16, 8, 4, 2, 1):
-        low = word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))
-        if low == 0:
-            place += half
-            word = word >> np.uint64(half)
-    return place
-
-
-@njit(cache=True)
 def _descend(
-    columns: Any, begin: int, size: int, dimension: Any, cut: Any, right: Any, leaf: Any, cell: Any
-) -> None:
+    columns: Any, begin: int, size: int, dimension: Any, cut: Any, right: Any, leaf: Any,
+    unplaced: int, place: Any,
+) -> None:  # fmt: skip
     """Find regions by descending the tree."""
     point = np.empty(len(columns))
     for j in range(size):
@@ -137,4 +301,4 @@ def _descend(
         node = 0
         while dimension[node] >= 0:
             node = node + 1 if point[dimension[node]] < cut[node] else right[node]
-        cell[j] = leaf[node] if placed else -1
+        place[j] = leaf[node] if placed else unplaced

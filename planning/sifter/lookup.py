@@ -1,5 +1,7 @@
 """Region lookup by tables instead of descent.
 
+NaN has a bucket of its own on every axis; it leads to the place after the last region.
+
 Each axis turns a coordinate into its rank among the axis's cuts: a table over equal buckets gives
 the number of cuts in earlier buckets, and the few cuts inside the bucket are compared. The bucket
 function is monotone, so the rank is exact whatever it rounds to. Ranks then meet either in one
@@ -18,6 +20,7 @@ from planning.arrays import FloatArray, IntArray
 from planning.sifter.partition import LEAF, Partition
 
 MOST_CELLS = 1 << 20
+FEW_CELLS = 1 << 16  # beyond, the cells leave the near caches and short bitmaps are faster
 MOST_BUCKETS = 4096
 MOST_WORDS = 64  # bitmaps of up to 4,096 regions; beyond, the tree is descended
 
@@ -28,13 +31,13 @@ class Lookup:
 
     first: FloatArray  # start of bucket 0
     scale: FloatArray  # buckets per unit
-    start: NDArray[np.int32]  # (d, buckets) cuts in earlier buckets
-    cuts: FloatArray  # (d, cuts + padding) ascending, then infinity
+    start: NDArray[np.int32]  # (d, buckets + 1) cuts in earlier buckets; last: NaN
+    cuts: FloatArray  # (d, cuts + padding) ascending, then NaN
     compares: IntArray  # cuts in the fullest bucket
-    stride: IntArray  # of the axis in ``cells``
+    stride: NDArray[np.int32]  # of the axis in ``cells``
     cells: NDArray[np.int32]  # region of each grid cell; empty if bitmaps are used
-    bitmaps: NDArray[np.uint64]  # (sum of ranks, words); empty if cells are used
-    offset: IntArray  # first row of the axis in ``bitmaps``
+    bitmaps: NDArray[np.uint64]  # (ranks of all axes, words); empty if cells are used
+    offset: NDArray[np.int32]  # first row of the axis in ``bitmaps``
 
     @property
     def kind(self) -> str:
@@ -42,37 +45,37 @@ class Lookup:
         return "cells" if self.cells.size else "bitmaps" if self.bitmaps.size else "tree"
 
 
-def build(partition: Partition, low: FloatArray, high: FloatArray) -> Lookup:
-    """Make the tables of a partition of the space [low, high)."""
-    dimensions = len(low)
+def build(partition: Partition, dimensions: int) -> Lookup:
+    """Make the tables of a partition of a space with so many axes."""
     per_axis = [np.unique(partition.cut[partition.dimension == k]) for k in range(dimensions)]
-    ranks = np.array([len(cuts) + 1 for cuts in per_axis])
-    buckets = int(min(MOST_BUCKETS, 64 * 2 ** np.ceil(np.log2(max(ranks)))))
+    slabs = np.array([len(cuts) + 2 for cuts in per_axis])  # one more for NaN
+    buckets = int(min(MOST_BUCKETS, 64 * 2 ** np.ceil(np.log2(slabs.max()))))
     first, scale = np.zeros(dimensions), np.zeros(dimensions)
-    start = np.zeros((dimensions, buckets), dtype=np.int32)
+    start = np.zeros((dimensions, buckets + 1), dtype=np.int32)
     compares = np.zeros(dimensions, dtype=np.int64)
     for k, cuts in enumerate(per_axis):
         if cuts.size:
-            first[k] = cuts[0]
             # Buckets span the cuts only: beyond them the rank is known.
-            span = cuts[-1] - cuts[0]
+            first[k], span = cuts[0], cuts[-1] - cuts[0]
             scale[k] = (buckets - 1) / span if span > 0 else 0.0
-        where = bucket_of(cuts, first[k], scale[k], buckets)
-        filled = np.bincount(where, minlength=buckets)
-        start[k] = np.cumsum(filled) - filled
+        filled = np.bincount(bucket_of(cuts, first[k], scale[k], buckets), minlength=buckets)
+        start[k, :-1] = np.cumsum(filled) - filled
+        start[k, -1] = slabs[k] - 1
         compares[k] = filled.max(initial=0)
-    padding = int(compares.max(initial=0)) + 1
-    table = np.full((dimensions, int(ranks.max()) + padding), np.inf)
+    # Nothing is >= NaN, not even infinity.
+    table = np.full((dimensions, int(slabs.max() + compares.max())), np.nan)
     for k, cuts in enumerate(per_axis):
         table[k, : cuts.size] = cuts
-    stride = np.concatenate([np.cumprod(ranks[::-1])[-2::-1], [1]]).astype(np.int64)
+    stride = np.concatenate([np.cumprod(slabs[::-1].astype(np.float64))[-2::-1], [1.0]])
     cells, bitmaps = np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.uint64)
-    if float(np.prod(ranks.astype(np.float64))) <= MOST_CELLS:
-        cells = _cells(partition, per_axis, ranks)
-    elif partition.regions <= 64 * MOST_WORDS:
-        bitmaps = _bitmaps(partition, per_axis, low, high)
-    offset = np.cumsum(ranks) - ranks
-    return Lookup(first, scale, start, table, compares, stride, cells, bitmaps, offset)
+    size, words = stride[0] * slabs[0], (partition.regions + 63) // 64
+    if size <= (FEW_CELLS if words <= 2 else MOST_CELLS):
+        cells = _cells(partition, per_axis, slabs)
+    elif words <= MOST_WORDS:
+        bitmaps = _bitmaps(partition, per_axis)
+    offset = (np.cumsum(slabs) - slabs).astype(np.int32)
+    fits = np.minimum(stride, np.iinfo(np.int32).max).astype(np.int32)
+    return Lookup(first, scale, start, table, compares, fits, cells, bitmaps, offset)
 
 
 def bucket_of(values: FloatArray, first: float, scale: float, buckets: int) -> IntArray:
@@ -81,11 +84,11 @@ def bucket_of(values: FloatArray, first: float, scale: float, buckets: int) -> I
 
 
 def _cells(
-    partition: Partition, per_axis: list[FloatArray], ranks: IntArray
+    partition: Partition, per_axis: list[FloatArray], slabs: IntArray
 ) -> NDArray[np.int32]:
     """Give each grid cell its region, a subtree's block of cells at a time."""
-    cells = np.empty(ranks, dtype=np.int32)
-    stack = [(0, tuple(slice(0, int(r)) for r in ranks))]
+    cells = np.full(slabs, partition.regions, dtype=np.int32)
+    stack = [(0, tuple(slice(0, int(s) - 1) for s in slabs))]
     while stack:
         node, block = stack.pop()
         axis = int(partition.dimension[node])
@@ -102,16 +105,14 @@ def _cells(
     return cells.ravel()
 
 
-def _bitmaps(
-    partition: Partition, per_axis: list[FloatArray], low: FloatArray, high: FloatArray
-) -> NDArray[np.uint64]:
-    region_low, region_high = partition.bounds(np.full_like(low, -np.inf), np.full_like(high, np.inf))
+def _bitmaps(partition: Partition, per_axis: list[FloatArray]) -> NDArray[np.uint64]:
+    unbounded = np.full(len(per_axis), np.inf)
+    low, high = partition.bounds(-unbounded, unbounded)
     rows = []
     for k, cuts in enumerate(per_axis):
-        # Slab r holds coordinates from cut r - 1 on.
-        slab = np.concatenate([[-np.inf], cuts])
-        touches = (region_low[None, :, k] <= slab[:, None]) & (slab[:, None] < region_high[None, :, k])
-        rows.append(_packed(touches))
+        # Slab r begins at cut r - 1; the last row, for NaN, touches no region.
+        slab = np.concatenate([[-np.inf], cuts, [np.inf]])[:, None]
+        rows.append(_packed((low[None, :, k] <= slab) & (slab < high[None, :, k])))
     return np.vstack(rows)
 
 

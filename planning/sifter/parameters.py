@@ -33,9 +33,29 @@ class Parameters(BaseModel):
         description="z: fraction of the stream that is usually processed. The regions are chosen "
         "for it; the plan answers for every other z as well.",
     )
-    partitioner: Literal["uniform_grid", "data_equi_depth", "query_equi_depth"] = Field(
-        default="data_equi_depth",
-        description="How the data space is divided into regions.",
+    partitioner: Literal[
+        "cost_tree",
+        "uniform_grid",
+        "data_equi_depth",
+        "query_equi_depth",
+        "flexible_uniform_grid",
+        "flexible_data_equi_depth",
+        "flexible_query_equi_depth",
+        "qdpart",
+    ] = Field(
+        default="cost_tree",
+        description="How the data space is divided into regions. cost_tree is the best on every "
+        "workload measured; the others are the paper's.",
+    )
+    calibrate: bool = Field(
+        default=True,
+        description="Show the partitioner one half of the sample only and count frequencies mainly "
+        "on tuples it has not seen, so that the plan keeps its budget on fresh data.",
+    )
+    pins: tuple[str, ...] = Field(
+        default=(),
+        description="Must-keep predicates, as SQL WHERE text: tuples that match one are never "
+        "dropped, and are charged to the budget first.",
     )
     sample_size: int = Field(
         default=1000,

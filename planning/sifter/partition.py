@@ -27,7 +27,9 @@ class Partition:
     """A cut tree; ``dimension`` is -1 at leaves.
 
     ``orders`` holds, for a category axis whose codes were rearranged before cutting, the position
-    of each code; empty for all others.
+    of each code; empty for all others. ``seen`` counts the sample points from which the partition
+    was made, by region, and ``seen_pinned`` those of them that are pinned; they serve the
+    calibration and are not part of a plan.
 
     >>> halves = Partition.from_nested((0, 0.5, None, None))
     >>> halves.lookup(np.array([[0.2], [0.5], [9.0]])).tolist()
@@ -36,7 +38,9 @@ class Partition:
 
     dimension: IntArray
     cut: FloatArray
-    orders: tuple[tuple[int, ...], ...] = field(default=())
+    orders: tuple[tuple[int, ...], ...] = ()
+    seen: IntArray = field(default_factory=lambda: frozen_ints([]))
+    seen_pinned: IntArray = field(default_factory=lambda: frozen_ints([]))
 
     @classmethod
     def from_nested(
@@ -95,11 +99,12 @@ class Partition:
         """Return the points with every rearranged category code replaced by its position."""
         if not any(self.orders):
             return points
-        points = points.copy()
-        for axis, order in enumerate(self.orders):
-            if order:
-                points[:, axis] = arrange_codes(points[:, axis], order)
-        return points
+        return np.column_stack([self.arranged_axis(k, c) for k, c in enumerate(points.T)])
+
+    def arranged_axis(self, axis: int, column: FloatArray) -> FloatArray:
+        """Return one axis's coordinates with rearranged category codes replaced."""
+        order = self.orders[axis] if self.orders else ()
+        return arrange_codes(column, order) if order else column
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the regions' corners (l, d) in a space with corners ``low``, ``high``."""

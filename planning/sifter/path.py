@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray, sorted_sum
+from planning.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = -1
 
@@ -30,31 +30,30 @@ class Path:
     frequency: FloatArray  # f(S_i)
     queried: BoolArray
     order: IntArray  # queried regions by A/f, and GROUP once
-    free: float  # frequency of regions without queries
+    held: float  # frequency of the queried regions
+    free: float  # frequency of the others
 
     @classmethod
     def of(cls, frequency: FloatArray, region_qos: FloatArray, queried: BoolArray) -> Path:
         """Sort once; that is all the solving there is."""
         members = np.flatnonzero(queried)
         f, a = frequency[members], region_qos[members]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # f = 0: nothing to gain by dropping, so last.
-            ratio = np.where(f > 0, a / f, np.inf)
-        group_weight = sorted_sum(f)
-        group_ratio = sorted_sum(a) / group_weight if group_weight > 0 else np.inf
-        order = members[np.argsort(ratio, kind="stable")]
-        place = int(np.searchsorted(np.sort(ratio), group_ratio))
-        return cls(
-            frequency,
-            queried,
-            np.insert(order, place, GROUP).astype(np.int64),
-            sorted_sum(frequency[~queried]),
-        )
+        held = float(np.add.reduce(f))
+        # The last item is the group. f = 0: nothing to gain by dropping, so last.
+        ratio = np.full(len(members) + 1, np.inf)
+        np.divide(a, f, out=ratio[:-1], where=f > 0)
+        if held > 0.0:
+            ratio[-1] = float(np.add.reduce(a)) / held
+        order = ratio.argsort(kind="stable")
+        items = np.empty(len(ratio), dtype=np.int64)
+        items[:-1], items[-1] = members, GROUP
+        free = float(np.add.reduce(frequency[~queried]))
+        return cls(frequency, queried, items[order], held, free)
 
     def weights(self, fairness_threshold: float) -> FloatArray:
         """Return what each item of the order sheds when its y is 1."""
         f = np.where(self.order == GROUP, 0.0, self.frequency[self.order])
-        group = (1.0 - fairness_threshold) * sorted_sum(self.frequency[self.queried])
+        group = (1.0 - fairness_threshold) * self.held
         return np.asarray(np.where(self.order == GROUP, group, fairness_threshold * f))
 
     def thresholds(self, throttle_fraction: float, fairness_threshold: float) -> FloatArray:

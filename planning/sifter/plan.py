@@ -41,6 +41,13 @@ class PartitionDocument(msgspec.Struct, forbid_unknown_fields=True):
     orders: list[list[int]] = []
 
 
+class PinsDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """Boxes [low, high) whose tuples are never dropped."""
+
+    low: list[list[float]] = []
+    high: list[list[float]] = []
+
+
 class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     """A sifter plan as published."""
 
@@ -53,6 +60,22 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     base_qos: float
     fairness_threshold: float
     throttle_fraction: float
+    pinned_fraction: float = 0.0
+    pins: PinsDocument = msgspec.field(default_factory=PinsDocument)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pins:
+    """Boxes [low, high) whose tuples are never dropped; row b is box b."""
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, low: Any, high: Any, dimensions: int) -> Pins:
+        """Return pins from lists or arrays of corners; empty ones have the right width too."""
+        shape = (-1, dimensions)
+        return cls(frozen(np.reshape(low, shape)), frozen(np.reshape(high, shape)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +103,8 @@ class Plan:
     base_qos: float
     fairness_threshold: float
     throttle_fraction: float
+    pins: Pins
+    pinned_fraction: float = 0.0
 
     @cached_property
     def path(self) -> Path:
@@ -105,7 +130,8 @@ class Plan:
 
     def passed_fraction(self, load: float) -> float:
         """Return the fraction of the stream that the setting at ``load`` is expected to pass."""
-        return float(np.dot(1.0 - self.at(load).drop_thresholds, self.frequency))
+        passed = np.dot(1.0 - self.at(load).drop_thresholds, self.frequency)
+        return float(passed) + self.pinned_fraction
 
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
@@ -114,6 +140,7 @@ class Plan:
             "regions_without_queries": int((~self.queried).sum()),
             "fairness_threshold": self.fairness_threshold,
             "throttle_fraction": self.throttle_fraction,
+            "pinned_fraction": round(self.pinned_fraction, 6),
             "breakpoints": len(self.path.breakpoints(self.fairness_threshold)),
             "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),
         }
@@ -134,6 +161,8 @@ class Plan:
             "base_qos": self.base_qos,
             "fairness_threshold": self.fairness_threshold,
             "throttle_fraction": self.throttle_fraction,
+            "pinned_fraction": self.pinned_fraction,
+            "pins": {"low": self.pins.low.tolist(), "high": self.pins.high.tolist()},
         }  # fmt: skip
 
     @classmethod
@@ -154,6 +183,8 @@ class Plan:
             base_qos=read.base_qos,
             fairness_threshold=read.fairness_threshold,
             throttle_fraction=read.throttle_fraction,
+            pins=Pins.of(read.pins.low, read.pins.high, len(read.axes)),
+            pinned_fraction=read.pinned_fraction,
         )  # fmt: skip
         sizes = {len(plan.frequency), len(plan.region_qos), len(plan.queried)}
         if read.format != FORMAT or sizes != {plan.regions}:

@@ -43,8 +43,11 @@ class Queries:
 
     @property
     def base_qos(self) -> float:
-        """Return sum of w_q * (1 - alpha_q), the part of B that no region contributes to."""
-        return sorted_sum(self.weight * (1.0 - self.slope))
+        """Return sum of w_q * (1 - alpha_q), the part of B that no region contributes to.
+
+        Without queries nothing can be lost: 1.
+        """
+        return 1.0 - sorted_sum(self.coefficient)
 
 
 def boxes(
@@ -70,6 +73,48 @@ def boxes(
     )
 
 
+def arranged(queries: Queries, orders: tuple[tuple[int, ...], ...]) -> Queries:
+    """Return the queries in the space of rearranged category codes.
+
+    A run of codes becomes the runs of their positions, all of one query.
+    """
+    if not any(orders):
+        return queries
+    low, high, owner = queries.low.tolist(), queries.high.tolist(), queries.owner.tolist()
+    for axis, order in enumerate(orders):
+        if not order:
+            continue
+        pieces = [
+            ([*a[:axis], first, *a[axis + 1 :]], [*b[:axis], last, *b[axis + 1 :]], q)
+            for a, b, q in zip(low, high, owner, strict=True)
+            for first, last in _runs(sorted(order[int(a[axis]) : int(b[axis])]))
+        ]
+        low, high, owner = ([piece[i] for piece in pieces] for i in range(3))
+    width = len(orders)
+    return Queries(
+        frozen(np.reshape(low, (-1, width))),
+        frozen(np.reshape(high, (-1, width))),
+        frozen_ints(owner),
+        queries.weight,
+        queries.slope,
+    )
+
+
+def _runs(positions: list[int]) -> list[tuple[float, float]]:
+    """Return consecutive numbers as half-open runs.
+
+    >>> _runs([0, 1, 4])
+    [(0.0, 2.0), (4.0, 5.0)]
+    """
+    runs: list[tuple[float, float]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position:
+            runs[-1] = (runs[-1][0], position + 1.0)
+        else:
+            runs.append((float(position), position + 1.0))
+    return runs
+
+
 def of(definition: Any) -> Queries:
     """Return the queries of a stream definition, inline ones first, then those of its file."""
     space = Space.of(definition)
@@ -80,6 +125,12 @@ def of(definition: Any) -> Queries:
     if definition.queries.file is not None:
         entries += read(locate(definition.queries.file, definition.source))
     return parse(entries, space)
+
+
+def pins_of(definition: Any) -> Queries:
+    """Return the must-keep predicates of a definition's parameters as boxes."""
+    entries = [{"name": f"pin {i}", "where": w} for i, w in enumerate(definition.parameters.pins)]
+    return parse(entries, Space.of(definition))
 
 
 def locate(file: str, source: str = "") -> UPath:

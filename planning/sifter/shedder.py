@@ -7,6 +7,11 @@ changes. Deviation: the rule as printed drops the first tuple of every region wi
 its credit starts full; here each region starts at its own phase, so that regions do not drop in
 step and a short stream is not shed too much. ``start="full"`` is the printed rule.
 
+The budget holds although the plan's frequencies come from samples: every 512 tuples the shedder
+compares what it let pass with z and corrects the throttle fraction at which it reads the plan, and
+an exact ledger cuts the little that would still exceed the budget. No window of 10,000 tuples
+passes more than 1.01 z of them, pinned and marked tuples aside, which always pass.
+
 A tuple with NaN in an attribute lies in no region; it is shed at the rate of random dropping,
 1 - z. A tuple outside the domain belongs to the nearest region. ``offer`` never raises: a batch
 that cannot be read is shed like tuples without region.
@@ -14,18 +19,32 @@ that cannot be read is shed like tuples without region.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from planning.arrays import BoolArray, IntArray
-from planning.sifter.kernels import decide
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.sifter import kernels, lookup
 from planning.sifter.plan import Plan, Setting
+from planning.sifter.single import Single
 
 ONE = 1 << 32
 GOLDEN = 2654435769  # 2**32 / golden ratio: phases that are spread evenly for any l
+NO_FLAGS = np.zeros(0, dtype=np.bool_)
+NO_WEIGHTS = np.zeros(0)
+WINDOW = 10_000  # over so many tuples ...
+TOLERANCE = 0.01  # ... the passed fraction exceeds z by at most this part of it
+UNLIMITED = 1 << 60
+
+
+class Fleet(Protocol):
+    """Counters that several shedders share."""
+
+    def exchange(self, offered: int, kept: int) -> tuple[int, int]:
+        """Add this shedder's new tuples; return the fleet's totals, offered and kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,14 +70,31 @@ class Shedder:
         The plan to apply.
     load
         Throttle fraction z; 1 keeps everything, which is the trivial filter F0.
+    correct
+        Whether to hold the passed fraction at z by the shedder's own counters.
     start
         ``"spread"``, or ``"full"`` for the counter rule as printed.
+    fleet
+        Counters shared with other shedders; the budget is then held by all of them together.
     """
 
+    offer_one: Callable[[Any], bool]
+    """Decide on one tuple, a mapping or a sequence of coordinates: True if it is kept."""
+
     def __init__(
-        self, plan: Plan, load: float = 1.0, *, start: Literal["spread", "full"] = "spread"
+        self,
+        plan: Plan,
+        load: float = 1.0,
+        *,
+        correct: bool = True,
+        start: Literal["spread", "full"] = "spread",
+        fleet: Fleet | None = None,
     ) -> None:
         self.start = start
+        self.fleet = fleet
+        self._control = np.zeros(4)
+        self._control[kernels.CORRECT] = float(correct)
+        self._ledger = np.zeros(6, dtype=np.int64)
         self._load(plan, load)
 
     @property
@@ -68,51 +104,134 @@ class Shedder:
 
     @property
     def setting(self) -> Setting:
-        """The setting in force."""
+        """The plan's setting at the load, before correction."""
         return self._setting
 
     @property
     def counters(self) -> Counters:
         """Tuples offered and dropped per region since this plan came into force."""
-        return Counters(self._offered.copy(), self._dropped.copy())
+        self._single.flush()
+        offered = self._state[:, kernels.OFFERED].astype(np.int64)
+        cut = self._state[:, kernels.CUT].view(np.int64)
+        return Counters(offered, self._dropped + self._carries() + cut)
 
-    def set_load(self, load: float) -> None:
-        """Follow a new throttle fraction; counters go on."""
-        self._setting = self._plan.at(load)
-        thresholds = np.append(self._setting.drop_thresholds, self._setting.unplaced)
-        self._step = np.ceil(thresholds * ONE - 1e-6).astype(np.uint64)
+    def set_load(self, load: float, fairness_threshold: float | None = None) -> None:
+        """Follow a new throttle fraction, and fairness threshold if given; counters go on."""
+        delta = self._plan.fairness_threshold if fairness_threshold is None else fairness_threshold
+        self._setting = self._plan.at(load, delta)
+        self._single.flush()
+        self._control[[kernels.LOAD, kernels.FAIRNESS]] = self._setting.load, delta
+        self._control[kernels.BIAS] = 0.0
+        self._ledger[kernels.SINCE] = self._ledger[kernels.WANTED] = 0
+        self._ledger[kernels.DUE] = round(self._setting.load * ONE)
+        most = self._tolerated()
+        self._ledger[[kernels.MOST, kernels.LEAST]] = most, -most
+        self._correct()
+
+    def _tolerated(self) -> int:
+        """Return how far the ledger may stray: half of the tolerance up, half of it down."""
+        if not self._control[kernels.CORRECT] or self.fleet is not None:
+            return UNLIMITED
+        # One tuple is rounding: a window may begin and end in the middle of one.
+        return round(max(1.0, TOLERANCE * WINDOW * self._setting.load - 1.0) / 2.0 * ONE)
 
     def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load; its regions count from zero."""
+        """Follow a new plan at the same load; its regions count from zero, the budget goes on."""
+        self._single.flush()
         self._load(plan, self._setting.load)
 
-    def offer(self, batch: Mapping[str, Any] | Any) -> BoolArray:
-        """Decide on a batch: True where the tuple is kept."""
-        try:
-            points = self._plan.partition.arranged(self._plan.space.matrix(batch))
-        except (TypeError, ValueError):
-            points = np.full((_length(batch), len(self._plan.space.axes)), np.nan)
-        keep = np.empty(len(points), dtype=np.bool_)
-        tree = self._plan.partition
-        decide(
-            np.ascontiguousarray(points), tree.dimension, tree.cut, tree.right, tree.leaf,
-            self._step, self._credit, self._offered, self._dropped, keep,
-        )  # fmt: skip
-        return keep
+    def offer(self, batch: Mapping[str, Any] | Any, marked: BoolArray | None = None) -> BoolArray:
+        """Decide on a batch: True where the tuple is kept; ``marked`` ones always are."""
+        return self._offer(batch, marked, weighted=False)[0]
 
-    def offer_one(self, item: Mapping[str, Any] | Any) -> bool:
-        """Decide on one tuple, given as a mapping or as a sequence of coordinates."""
-        if isinstance(item, Mapping):
-            return bool(self.offer({name: [value] for name, value in item.items()})[0])
-        return bool(self.offer(np.asarray([item]))[0])
+    def offer_weighted(
+        self, batch: Mapping[str, Any] | Any, marked: BoolArray | None = None
+    ) -> tuple[BoolArray, FloatArray]:
+        """Decide, and return the inverse keep probability of each kept tuple (0 if dropped).
+
+        Counts and sums over kept tuples with these weights are unbiased for every region that
+        keeps any; a region with d = 1 keeps none.
+        """
+        return self._offer(batch, marked, weighted=True)
+
+    def _offer(
+        self, batch: Any, marked: BoolArray | None, weighted: bool
+    ) -> tuple[BoolArray, FloatArray]:
+        self._single.flush()
+        columns = self._columns(batch)
+        size = len(columns[0])
+        keep = np.empty(size, dtype=np.bool_)
+        weight = np.empty(size) if weighted else NO_WEIGHTS
+        forced = NO_FLAGS if marked is None else np.array(marked, dtype=np.bool_)
+        pins = self._plan.pins
+        if len(pins.low):
+            forced = forced if forced.size else np.zeros(size, dtype=np.bool_)
+            kernels.mark_pinned(columns, pins.low, pins.high, forced)
+        t, tree, path = self._tables, self._plan.partition, self._plan.path
+        kernels.decide(
+            tuple(tree.arranged_axis(k, column) for k, column in enumerate(columns)),
+            t.first, t.scale, t.start, t.cuts, t.compares, t.stride, t.cells, t.bitmaps, t.offset,
+            tree.dimension, tree.cut, tree.right, tree.leaf,
+            path.order, path.frequency, path.queried,
+            self._state, self._control, self._ledger, forced, keep, weight, self._pending,
+        )  # fmt: skip
+        self._rebase()
+        self._share(size, keep)
+        return keep, weight
+
+    def _columns(self, batch: Any) -> tuple[FloatArray, ...]:
+        space = self._plan.space
+        try:
+            if isinstance(batch, Mapping):
+                columns = tuple(
+                    np.ascontiguousarray(space.coordinates(k, batch[name]))
+                    for k, name in enumerate(space.names)
+                )
+                if len({len(column) for column in columns}) == 1:
+                    return columns
+            else:
+                return tuple(np.ascontiguousarray(c) for c in space.matrix(batch).T)
+        except (KeyError, TypeError, ValueError):
+            pass
+        return (np.full(_length(batch), np.nan),) * len(space.axes)
+
+    def _share(self, size: int, keep: BoolArray) -> None:
+        """Take over the fleet's debt, in proportion to this shedder's part of the stream."""
+        if self.fleet is None:
+            return
+        offered, kept = self.fleet.exchange(size, int(np.count_nonzero(keep)))
+        self._own += size
+        debt = (kept - self._setting.load * offered) * (self._own / max(offered, 1))
+        self._ledger[kernels.DEBT] = round(debt * ONE)
 
     def _load(self, plan: Plan, load: float) -> None:
         regions = plan.regions + 1
         self._plan = plan
-        self._offered = np.zeros(regions, dtype=np.int64)
+        self._tables = lookup.build(plan.partition, len(plan.space.axes))
+        self._state = np.zeros((regions, 4), dtype=np.uint64)
+        self._state[:, kernels.CREDIT] = _first_credit(regions, self.start)
         self._dropped = np.zeros(regions, dtype=np.int64)
-        self._credit = _first_credit(regions, self.start)
+        self._pending = np.zeros(regions)
+        self._own = 0
+        self._single = Single(plan, self._tables, self._state, self._ledger, self._correct)
+        self.offer_one = self._single.decider(self)
         self.set_load(load)
+
+    def _correct(self) -> None:
+        path = self._plan.path
+        kernels.correct(
+            path.order, path.frequency, path.queried, self._state, self._control, self._ledger
+        )
+        self._single.stale = True
+
+    def _carries(self) -> IntArray:
+        return (self._state[:, kernels.CREDIT] >> np.uint64(32)).astype(np.int64)
+
+    def _rebase(self) -> None:
+        """Move counted drops out of the credits long before they overflow."""
+        if int(self._state[:, kernels.CREDIT].max()) >> 62:
+            self._dropped += self._carries()
+            self._state[:, kernels.CREDIT] &= np.uint64(ONE - 1)
 
 
 def _first_credit(regions: int, start: str) -> Any:

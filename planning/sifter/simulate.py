@@ -85,7 +85,7 @@ class Bench:
             completeness = np.where(self.matches > 0, kept * processed / self.matches, 1.0)
         qos = 1.0 - self.queries.slope * (1.0 - completeness)
         return Measured(
-            quality=float(np.dot(self.queries.weight, qos)),
-            clipped_quality=float(np.dot(self.queries.weight, np.maximum(qos, 0.0))),
+            quality=1.0 - float(np.dot(self.queries.weight, 1.0 - qos)),
+            clipped_quality=1.0 - float(np.dot(self.queries.weight, 1.0 - np.maximum(qos, 0.0))),
             passed_fraction=passed,
         )

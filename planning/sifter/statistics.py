@@ -7,16 +7,26 @@ parallel, ``assemble``. Counts are integers, so both give the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from planning import sampling
-from planning.arrays import BoolArray, Columns, FloatArray, IntArray, frozen, frozen_ints
+from planning.arrays import (
+    BoolArray,
+    Columns,
+    FloatArray,
+    IntArray,
+    frozen,
+    frozen_ints,
+    sorted_sum,
+)
 from planning.errors import StatisticsError
 from planning.sifter import partitioners, queries
+from planning.sifter.calibration import calibrated
 from planning.sifter.consolidation import consolidate
+from planning.sifter.matching import hit_counts, spread
 from planning.sifter.partition import Partition
 from planning.sifter.partitioners.sample import Sample
 from planning.sifter.queries import Queries
@@ -29,13 +39,14 @@ class Statistics:
 
     partition: Partition
     counts: IntArray  # tuples seen per region
-    frequency: FloatArray  # f(S_i), sums to 1
+    frequency: FloatArray  # f(S_i) of tuples that may be dropped; sums to 1 - pinned
     region_qos: FloatArray  # A(S_i)
     queried: BoolArray  # Q(S_i) is not empty
     base_qos: float  # B
     samples: int  # tuples counted
     sample_size: int  # |U|
     query_count: int  # |Q|
+    pinned_fraction: float = 0.0  # of the stream, never dropped
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -49,6 +60,7 @@ class Statistics:
             "samples": self.samples,
             "sample_size": self.sample_size,
             "query_count": self.query_count,
+            "pinned_fraction": self.pinned_fraction,
         }
 
     @classmethod
@@ -64,6 +76,7 @@ class Statistics:
             samples=int(document["samples"]),
             sample_size=int(document["sample_size"]),
             query_count=int(document["query_count"]),
+            pinned_fraction=float(document.get("pinned_fraction", 0.0)),
         )
 
 
@@ -88,13 +101,55 @@ def draw(points: FloatArray, size: int) -> FloatArray:
 
 
 def divide(sample: FloatArray, definition: Any, asked: Queries | None = None) -> Partition:
-    """Divide the space into regions from the sample U and the queries."""
+    """Divide the space into regions from the sample U and the queries.
+
+    With calibration the partitioner sees one half of U only, so that frequencies can be counted on
+    data it has not fitted; U comes in the order of hashed keys, so any half is a fair one.
+    """
     space = Space.of(definition)
-    asked = queries.of(definition) if asked is None else asked
-    discrete = np.array([axis.kind != "float" for axis in space.axes])
-    seen = Sample(np.clip(sample, space.low, space.high), asked, space.low, space.high, discrete)
     parameters = definition.parameters
-    return partitioners.get(parameters.partitioner)(seen, parameters)
+    asked = queries.of(definition) if asked is None else asked
+    shown = sample[: (len(sample) + 1) // 2] if parameters.calibrate else sample
+    discrete = np.array([axis.kind != "float" for axis in space.axes])
+    inside = np.clip(shown, space.low, space.high)
+    orders = code_orders(inside, asked, space)
+    arranged = Partition.from_nested(None, orders).arranged(inside)
+    seen = Sample(arranged, queries.arranged(asked, orders), space.low, space.high, discrete)
+    made = partitioners.get(parameters.partitioner)(seen, parameters)
+    partition = replace(made, orders=orders)
+    pins = queries.pins_of(definition)
+    pinned = shown[hit_counts(shown, pins) > 0] if len(pins.low) else shown[:0]
+    return replace(
+        partition,
+        seen=frozen_ints(count(shown, partition)),
+        seen_pinned=frozen_ints(count(pinned, partition)),
+    )
+
+
+def code_orders(
+    points: FloatArray, asked: Queries, space: Space
+) -> tuple[tuple[int, ...], ...]:
+    """Return, per category axis, the position of each code by its ratio of query to data mass.
+
+    Along such an order one cut separates the codes that are cheap to drop from the dear ones.
+    """
+    kinds = [axis.kind for axis in space.axes]
+    if "category" not in kinds:
+        return ()
+    mass, box_mass = spread(points, asked)
+    orders: list[tuple[int, ...]] = []
+    for k, axis in enumerate(space.axes):
+        if axis.kind != "category":
+            orders.append(())
+            continue
+        code = points[:, k].astype(np.int64)
+        data = np.bincount(code, minlength=len(axis.values)).astype(np.float64)
+        value = np.bincount(code, weights=mass, minlength=len(axis.values))
+        for first, last, m in zip(asked.low[:, k], asked.high[:, k], box_mass, strict=True):
+            value[int(first) : int(last)] += m / (last - first)
+        ratio = np.divide(value, data, out=np.full(len(data), np.inf), where=data > 0)
+        orders.append(tuple(np.argsort(np.argsort(ratio, kind="stable")).tolist()))
+    return tuple(orders)
 
 
 def count(points: FloatArray, partition: Partition) -> IntArray:
@@ -116,16 +171,25 @@ def assemble(
     total = int(counts.sum())
     if total <= 0:
         raise StatisticsError("counts must hold at least one tuple, got none in any region")
+    asked = queries.arranged(asked, partition.orders)
     frequency = counts / total
+    if definition.parameters.calibrate:
+        first = consolidate(partition, frequency, asked, space.low, space.high)
+        frequency = calibrated(counts, partition.seen, first.region_qos)
     consolidated = consolidate(partition, frequency, asked, space.low, space.high)
+    pinned = np.divide(
+        partition.seen_pinned, partition.seen, out=np.zeros(len(counts)), where=partition.seen > 0
+    )
+    qos = consolidated.region_qos
     return Statistics(
         partition=partition,
         counts=frozen_ints(counts),
-        frequency=frozen(frequency),
-        region_qos=frozen(consolidated.region_qos),
+        frequency=frozen(frequency * (1.0 - pinned)),
+        region_qos=frozen(qos * (1.0 - pinned)),
         queried=consolidated.queried,
-        base_qos=consolidated.base_qos,
+        base_qos=consolidated.base_qos + sorted_sum(qos * pinned),
         samples=total,
         sample_size=sample_size,
         query_count=asked.count,
+        pinned_fraction=sorted_sum(frequency * pinned),
     )

@@ -45,6 +45,7 @@ POLL_S = 0.5
 LOG_LINES = 25
 UI_PORT = 8080
 SLOW_S = 6.0
+SHORT_GRACE_S = 3.0  # nothing runs any more that would need time to end
 WORDS = {
     "running": "is running",
     "success": "done",
@@ -191,6 +192,7 @@ def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: P
     for definition in streams:
         rest.pause(dag_id(definition), True)
     say("Airflow stops")
+    airflow.stop(grace_s=SHORT_GRACE_S)
     return len(failed)
 
 

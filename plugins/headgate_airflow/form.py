@@ -21,7 +21,8 @@ SWITCHES = ("dry_run", "force")
 def form(definition: StreamDefinition) -> dict[str, Param]:
     """Return the fields of the form: one per scalar parameter, then the switches.
 
-    An empty field leaves the parameter as the definition has it.
+    An empty field leaves the parameter as the definition has it; a switch, which cannot be empty,
+    starts as the definition has it.
     """
     fields = {
         name: _field(name, schema, getattr(definition.parameters, name))
@@ -45,10 +46,14 @@ def form(definition: StreamDefinition) -> dict[str, Param]:
 
 
 def overrides(definition: StreamDefinition, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form changes: the parameters with a value in it."""
+    """Return what the form changes in the definition's parameters."""
     names = set(scalar_schemas(definition)) - set(SWITCHES)
     return {
-        name: value for name, value in params.items() if name in names and value not in (None, "")
+        name: value
+        for name, value in params.items()
+        if name in names
+        and value not in (None, "")
+        and value != getattr(definition.parameters, name)
     }
 
 
@@ -91,17 +96,19 @@ def allowed(schema: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if float(value).is_integer() else f"{value:g}"
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
 def _field(name: str, schema: Mapping[str, Any], value: Any) -> Param:
     limits = {key: schema[key] for key in CONSTRAINTS if key in schema}
     if "enum" in limits:
         limits["enum"] = [None, *limits["enum"]]
-    text = str(schema.get("description", "")).strip()
+        limits["values_display"] = {"null": f"as defined ({value})"}
+    switch = schema["type"] == "boolean"
+    rule = "" if switch else f"Allowed: {allowed(schema)}. Empty: as defined ({value})."
     return Param(
-        None,
-        description=f"{text + ' ' if text else ''}{allowed(schema)}; empty: as defined ({value}).",
+        value if switch else None,
+        description=f"{str(schema.get('description', '')).strip()} {rule}".strip(),
         type=["null", schema["type"]],
         title=name.replace("_", " "),
         section=SECTION,

@@ -152,10 +152,12 @@ class LocalAirflow:
             "HEADGATE_HOME": str(self.home),
             "HEADGATE_SCHEDULES": "on" if self.schedules else "off",
             "HEADGATE_STREAMS": str(self.streams),
+            "MPLCONFIGDIR": str(self.folder / "cache" / "matplotlib"),
             "PATH": binaries + os.pathsep + os.environ.get("PATH", os.defpath),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONUNBUFFERED": "1",
             "SPARK_LAUNCHER_OPTS": SMALL_JVM,
+            "SPARK_LOCAL_DIRS": str(self.folder / "tmp"),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SUBMIT_OPTS": SMALL_JVM,
         }

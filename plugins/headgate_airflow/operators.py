@@ -6,6 +6,7 @@ became of it: a mistake that a repetition cannot cure fails at once, anything el
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,17 +15,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk import Asset, BaseHook, BaseOperator
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
 
 from headgate_airflow.code import code_archive
 from headgate_airflow.form import overrides
 from headgate_airflow.links import DataDocsLink, PlanLink
-from headgate_airflow.places import APPS, cache_folder
+from headgate_airflow.places import APPS, REPOSITORY, cache_folder
 from planning.errors import PlanningError, StoreError
 from planning.home import Home
 from planning.stages.run import Run
@@ -160,9 +165,11 @@ class PublishOperator(StageOperator):
 
 
 class SparkAppOperator(SparkSubmitOperator):
-    """Submit one of ``spark_apps`` with the library beside it.
+    """Submit one of ``spark_apps``.
 
-    The master is the one that the connection ``spark_default`` names.
+    The master is the one that the connection ``spark_default`` names, or this machine if there is
+    no such connection. A master elsewhere gets the library as a zip file; here it is imported from
+    where it lies, so that kernels compiled once stay compiled.
     """
 
     ui_color = "#fbeee0"
@@ -177,9 +184,12 @@ class SparkAppOperator(SparkSubmitOperator):
         """Submit the application and wait for its end."""
         home, run = run_of(self.stream, context)
         self.application_args = self.arguments(home, run)
-        cache = cache_folder(home)
-        self.py_files = str(code_archive(cache))
-        _prepare_environment(cache)
+        if _master(self._conn_id).startswith("local"):
+            paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        else:
+            self.py_files = str(code_archive(cache_folder(home)))
+        _prepare_environment()
         _check_java()
         try:
             super().execute(context)
@@ -237,11 +247,20 @@ class BrokenDefinitionOperator(BaseOperator):
         raise AirflowFailException(f"the stream definition cannot be used:\n{self.problems}")
 
 
-def _prepare_environment(cache: Path) -> None:
+def _master(connection_id: str) -> str:
+    """Return where Spark's master is; without a connection, make this machine the master."""
+    try:
+        connection = BaseHook.get_connection(connection_id)
+    except AirflowNotFoundException:
+        here = {"conn_type": "spark", "host": "local[*]"}
+        os.environ[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(here)
+        return here["host"]
+    return connection.host or ""
+
+
+def _prepare_environment() -> None:
     """Let workers run this interpreter, and find its spark-submit, unless told otherwise."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Code in a zip file has no folder of its own to keep its compiled kernels in.
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache / "numba"))
     if shutil.which("spark-submit") is None:
         os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
 

@@ -9,7 +9,7 @@ SETUP = Path(__file__).resolve().parents[1] / "airflow_setup.py"
 spec = importlib.util.spec_from_file_location("airflow_setup", SETUP)
 airflow_setup = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(airflow_setup)
-FOLDER = airflow_setup.prepare()
+airflow_setup.prepare()
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +27,13 @@ def airflow_db() -> None:
     from airflow.utils.db import initdb
 
     initdb()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    """An own, empty home."""
+    monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
 
 
 @pytest.fixture

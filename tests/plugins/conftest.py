@@ -34,11 +34,10 @@ def definition(streams):
 
 
 @pytest.fixture(scope="session")
-def publish(definition):
-    """Plan one demo batch without Spark and publish it; return the version's summary."""
+def plan(definition):
+    """Plan one demo batch without Spark, up to the gate's verdict; return the run."""
     from planning.families import family
     from planning.stages import collect, gate, local, solve
-    from planning.stages.publish import publish
 
     def plan(home, batch: int, definition=definition):
         demo = family(definition.family).room("demo")
@@ -48,9 +47,21 @@ def publish(definition):
         local.statistics(run)
         solve.solve(run)
         gate.gate(home, run, force=True)
-        return publish(home, run, created_at=f"2026-01-0{batch + 1}T00:00:00Z")
+        return run
 
     return plan
+
+
+@pytest.fixture(scope="session")
+def publish(plan, definition):
+    """Plan one demo batch without Spark and publish it."""
+    from planning.stages.publish import publish
+
+    def plan_and_publish(home, batch: int, definition=definition):
+        run = plan(home, batch, definition)
+        publish(home, run, created_at=f"2026-01-0{batch + 1}T00:00:00Z")
+
+    return plan_and_publish
 
 
 @pytest.fixture(scope="session")

@@ -63,9 +63,11 @@ def test_collect_applies_the_form_s_overrides(definition, empty_home, context):
 
     family("sifter").room("demo").land(empty_home.resolve(definition.landing), 0, definition)
     collect = CollectOperator(task_id="collect", definition=definition)
-    uri = collect.execute(context("r1", regions=9, fairness_threshold=None, partitioner=""))
+    form = {"fairness_threshold": None, "partitioner": "", "calibrate": False}
+    uri = collect.execute(context("r1", regions=9, **form))
     parameters = Run.at(uri).definition().parameters
     assert parameters.regions == 9
+    assert parameters.calibrate is False
     assert parameters.fairness_threshold == definition.parameters.fairness_threshold
     assert parameters.partitioner == definition.parameters.partitioner
 
@@ -109,22 +111,21 @@ def test_a_repeated_publish_does_not_publish_twice(home, publisher, context):
 
 
 def test_publish_skips_in_a_dry_run_and_when_the_gate_refused(
-    empty_home, publish, publisher, context, definition
+    empty_home, plan, publisher, context
 ):
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from planning.stages.run import Run
-
-    publish(empty_home, 0)
-    run = Run.of(empty_home, "ticks", "batch-0")
-    (run.folder / "published.json").unlink()
+    run = plan(empty_home, 0)
     with pytest.raises(AirflowSkipException, match="dry run"):
         publisher.execute(context("batch-0", dry_run=True))
-    verdict = run.read("verdict") | {"decision": "refuse", "reason": "it loses 0.4"}
-    run.write("verdict", verdict)
+    assert versions(empty_home) == ()
+    verdict = run.read("verdict")
+    run.write("verdict", verdict | {"decision": "refuse", "reason": "it loses 0.4"})
     with pytest.raises(AirflowSkipException, match="it loses 0.4"):
         publisher.execute(context("batch-0"))
-    assert versions(empty_home) == (1,)
+    assert versions(empty_home) == ()
+    run.write("verdict", verdict)
+    assert publisher.execute(context("batch-0"))["version"] == 1
 
 
 def test_a_missing_stage_fails_with_the_remedy(empty_home, context):
@@ -135,15 +136,16 @@ def test_a_missing_stage_fails_with_the_remedy(empty_home, context):
         SolveOperator(task_id="solve", stream="ticks").execute(context("never"))
 
 
-def fake_spark_submit(folder, body: str, monkeypatch) -> None:
+def fake_spark_submit(folder, body: str, monkeypatch, host: str = "local[2]") -> None:
     """Put a spark-submit first on the path that only does what ``body`` says."""
     folder.mkdir()
     script = folder / "spark-submit"
     script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    connection = json.dumps({"conn_type": "spark", "host": "local[2]"})
+    connection = json.dumps({"conn_type": "spark", "host": host})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+    monkeypatch.setenv("PYTHONPATH", "")
 
 
 def test_a_rejected_batch_fails_without_retry(empty_home, context, tmp_path, monkeypatch):
@@ -169,12 +171,12 @@ def test_a_crash_of_spark_is_retried(empty_home, context, tmp_path, monkeypatch)
     assert not isinstance(raised.value, AirflowFailException)
 
 
-def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch):
+def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch, repository):
     from headgate_airflow.operators import StatisticsOperator, ValidateOperator
 
     told = tmp_path / "told"
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON > {told}'
+    script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON PATH=$PYTHONPATH > {told}'
     fake_spark_submit(tmp_path / "bin", script, monkeypatch)
     ValidateOperator(task_id="validate", stream="ticks").execute(context("a:b"))
     lines = told.read_text().splitlines()
@@ -182,14 +184,41 @@ def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch):
     assert lines[lines.index("--run") + 1] == str(empty_home.runs / "ticks" / "a_b")
     assert lines[lines.index("--data-docs") + 1] == str(empty_home.validation / "ticks")
     assert any(line.endswith("spark_apps/validate.py") for line in lines)
-    assert lines[-1].startswith("PYSPARK_PYTHON=/")
+    assert lines[-2].startswith("PYSPARK_PYTHON=/")
+    assert lines[-1] == f"PATH={repository}"
     assert "--verbose" not in lines
-    archive = lines[lines.index("--py-files") + 1]
-    names = zipfile.ZipFile(archive).namelist()
-    for name in ("planning/streams.py", "expectations/__init__.py", "spark_apps/validate.py"):
-        assert name in names
+    assert "--py-files" not in lines
     StatisticsOperator(task_id="statistics", stream="ticks", family="sifter").execute(context("r"))
     assert any(line.endswith("region_frequencies.py") for line in told.read_text().splitlines())
+
+
+def test_a_master_elsewhere_gets_the_library(empty_home, context, tmp_path, monkeypatch):
+    from headgate_airflow.operators import ValidateOperator
+
+    told = tmp_path / "told"
+    script = f'printf "%s\\n" "$@" > {told}'
+    fake_spark_submit(tmp_path / "bin", script, monkeypatch, host="spark://far:7077")
+    ValidateOperator(task_id="validate", stream="ticks").execute(context("r"))
+    lines = told.read_text().splitlines()
+    assert lines[lines.index("--master") + 1] == "spark://far:7077"
+    names = zipfile.ZipFile(lines[lines.index("--py-files") + 1]).namelist()
+    for name in ("planning/streams.py", "expectations/__init__.py", "spark_apps/validate.py"):
+        assert name in names
+
+
+def test_without_a_connection_spark_runs_here(
+    empty_home, context, tmp_path, monkeypatch, repository
+):
+    from airflow.utils.db import initdb
+    from headgate_airflow.operators import ValidateOperator
+
+    initdb()
+    told = tmp_path / "told"
+    fake_spark_submit(tmp_path / "bin", f'printf "%s\\n" "$@" > {told}', monkeypatch)
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    ValidateOperator(task_id="validate", stream="ticks").execute(context("r"))
+    lines = told.read_text().splitlines()
+    assert lines[lines.index("--master") + 1] == "local[*]"
 
 
 def test_without_java_the_task_fails_with_the_remedy(empty_home, context, monkeypatch):

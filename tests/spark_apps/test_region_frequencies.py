@@ -66,6 +66,23 @@ def test_sample_is_the_reference_sample_when_one_value_dominates(spark):
     assert abs((drawn == 7.0).sum() - 100 * share) <= 1
 
 
+@pytest.mark.parametrize(("bits", "size"), [(1, 40), (3, 7), (3, 500), (12, 100)])
+def test_ranks_are_picked_right_inside_a_bucket(monkeypatch, bits, size):
+    from planning import sampling
+    from spark_apps import drawing
+
+    monkeypatch.setattr(drawing, "BUCKET_BITS", bits)
+    values = np.random.default_rng(8).integers(0, 90, 600).astype(np.float64)
+    buckets = drawing._buckets(sampling.stable_keys([values]))
+    filled, counts = np.unique(buckets, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks = sampling.sample_ranks(len(values), size)
+    wanted = filled[np.unique(np.searchsorted(ends, ranks, side="right"))]
+    distinct, copies = np.unique(values[np.isin(buckets, wanted)], return_counts=True)
+    picked = drawing.pick(distinct[:, None], copies, ranks, filled, ends - counts)
+    assert picked[:, 0].tolist() == values[sampling.draw([values], size)].tolist()
+
+
 def test_flights_equal_numpy(spark, ticks, data):
     from upath import UPath
 

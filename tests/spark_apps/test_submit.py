@@ -85,10 +85,3 @@ def test_validate_and_region_frequencies(submit, make_run, ticks, tmp_path):
     train = read_columns(UPath(run.train), definition.attribute_names)
     reference = statistics.build(train, definition).to_document()
     assert json.dumps(run.read("statistics")) == json.dumps(reference, sort_keys=True)
-
-
-def test_wrong_call_says_what_is_missing(submit):
-    result = submit("validate.py")
-    assert result.returncode == 2
-    # spark-submit sends both streams of the app to its own standard output.
-    assert "the following arguments are required: --run" in result.stdout

@@ -289,5 +289,82 @@ def test_unknown_holdout_column_and_suite_are_errors_with_a_list(ticks):
     columns = {"price": "float", "side": "category"}
     with pytest.raises(InvalidInput, match=r"\(price, side\), got colour"):
         holdout_columns(ticks(gate={"holdout_by": ["colour"]}), columns)
-    with pytest.raises(InvalidInput, match="one of positions, tuples, got 'trips'"):
+    with pytest.raises(InvalidInput, match="one of .*positions.*tuples.*, got 'trips'"):
         rules.suite_for(ticks(samples={"expectations": "trips"}))
+
+
+OWN_SUITE = """
+from expectations.building import expectation, filled, one_of, suite
+
+def build_suite(definition):
+    code = {"column": "trip.code no", "regex": "^[A-Z]{2}$"}
+    mean = {"column": "price", "min_value": 1000.0, "max_value": None}
+    rules = [
+        expectation("expect_column_values_to_match_regex", **code),
+        expectation("expect_column_values_to_be_between", "warning",
+                    column="price", min_value=0, max_value=1),
+        expectation("expect_column_mean_to_be_between", "warning", **mean),
+        expectation("expect_column_unique_value_count_to_be_between",
+                    column="trip.code no", min_value=3, max_value=None),
+    ]
+    return suite("trips", definition, {"price": "float", "trip.code no": "text"}, rules)
+"""
+
+
+def test_own_suite_enforces_critical_rules_and_reports_warnings(
+    spark, make_run, ticks, tmp_path, monkeypatch
+):
+    import expectations
+
+    (tmp_path / "trips.py").write_text(OWN_SUITE)
+    monkeypatch.setattr(expectations, "__path__", [*expectations.__path__, str(tmp_path)])
+    definition = ticks(samples={"expectations": "trips"})
+    rows = [{"price": i, "trip.code no": ("AB", "CD")[i % 2]} for i in range(30)]
+    rows += [{"price": 1, "trip.code no": "abc"}]
+    run = make_run({"a.jsonl": rows}, definition)
+    report = check(spark, run)
+    assert report["reasons"] == {"trip.code no does not match ^[A-Z]{2}$": 1}
+    assert {f["expectation"] for f in report["warnings"]} == {
+        "expect_column_values_to_be_between", "expect_column_mean_to_be_between",
+    }  # fmt: skip
+    assert [f["expectation"] for f in report["failures"]] == [
+        "expect_column_unique_value_count_to_be_between"
+    ]
+    assert "of trip.code no allows {'min_value': 3}, observed 2" in report["error"]
+
+
+def test_unusual_column_names_survive_to_the_statistics(spark, make_run, ticks):
+    from spark_apps.region_frequencies import build
+    from spark_apps.session import read_parquet
+
+    names = ("bid.price", "Open qty, %")
+    definition = ticks(
+        attributes=[{"name": name, "domain": [0, 100]} for name in names],
+        queries={"inline": []},
+    )
+    rows = [{names[0]: i, names[1]: 2.5 * i} for i in range(40)]
+    run = make_run({"a.jsonl": rows}, definition)
+    assert check(spark, run)["success"]
+    both = clean_of(run.train) + clean_of(run.holdout)
+    assert sorted(both, key=lambda r: r[names[0]]) == rows
+    assert build(read_parquet(spark, run.train, names), definition).samples == len(
+        clean_of(run.train)
+    )
+
+
+def test_file_that_vanished_after_collection_is_named(spark, make_run, capsys):
+    from spark_apps.validate import main
+
+    run = make_run({"a.parquet": pa.table({"price": [1.0]})})
+    UPath(run.read("collected")["files"][0]["path"]).unlink()
+    assert main(["--run", run.uri]) == 1
+    assert "a.parquet cannot be read any more" in capsys.readouterr().err
+
+
+def test_call_without_a_run_is_a_usage_error(capsys):
+    from spark_apps.validate import main
+
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert "the following arguments are required: --run" in capsys.readouterr().err

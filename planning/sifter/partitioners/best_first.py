@@ -13,28 +13,30 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from planning.arrays import FloatArray
+from planning.arrays import FloatArray, IntArray
 from planning.sifter.partition import LEAF, Partition, cut_between
 from planning.sifter.partitioners.sample import Sample
 
 VOLUME, COUNT, DIVERSITY = 0, 1, 2
 
 
-def grow(sample: Sample, points: FloatArray, values: FloatArray, regions: int, rule: int) -> Partition:
+def grow(
+    sample: Sample, points: FloatArray, hits: IntArray | None, regions: int, rule: int
+) -> Partition:
     """Split by ``rule`` until there are ``regions`` regions or no split brings anything."""
     nodes = 2 * regions - 1
     dimension = np.full(nodes, LEAF, dtype=np.int64)
     below, above = np.zeros(nodes), np.zeros(nodes)
     left = np.zeros(nodes, dtype=np.int64)
-    used = _grow(
-        np.ascontiguousarray(points), np.ascontiguousarray(values, dtype=np.float64),
-        sample.low, sample.high, sample.discrete, rule, dimension, below, above, left,
+    values = np.zeros(len(points)) if hits is None else hits.astype(np.float64)
+    _grow(
+        np.ascontiguousarray(points), values, sample.low, sample.high, sample.discrete, rule,
+        dimension, below, above, left,
     )  # fmt: skip
-    del used
-    return Partition.from_nested(_nested(0, dimension, below, above, left, sample.discrete))
+    return Partition.from_nested(_nested(dimension, below, above, left, sample.discrete))
 
 
-def _nested(node: int, dimension: Any, below: Any, above: Any, left: Any, discrete: Any) -> Any:
+def _nested(dimension: Any, below: Any, above: Any, left: Any, discrete: Any) -> Any:
     """Turn the engine's arrays into a tree; children of a node stand side by side."""
     done: dict[int, Any] = {}
     for n in reversed(range(len(dimension))):
@@ -48,15 +50,15 @@ def _nested(node: int, dimension: Any, below: Any, above: Any, left: Any, discre
             else cut_between(float(below[n]), float(above[n]), bool(discrete[axis]))
         )
         done[n] = (axis, cut, done[int(left[n])], done[int(left[n]) + 1])
-    return done[node]
+    return done[0]
 
 
 @njit(cache=True)
 def _grow(
     points: Any, values: Any, low: Any, high: Any, discrete: Any, rule: int,
     dimension: Any, below: Any, above: Any, left: Any,
-) -> int:  # fmt: skip
-    """Return the number of nodes; a cut lies between ``below`` and ``above`` of its node."""
+) -> None:  # fmt: skip
+    """Fill the node arrays; a cut lies between ``below`` and ``above`` of its node."""
     nodes, d = dimension.size, low.size
     items = np.arange(points.shape[0])
     start, stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
@@ -92,7 +94,6 @@ def _grow(
             _propose(points, values, items, start, stop, lows, highs, width, discrete, rule, child,
                      benefit, axis, floor, ceiling)  # fmt: skip
         used += 2
-    return used
 
 
 @njit(cache=True)
@@ -124,8 +125,10 @@ def _propose(
     if rule == COUNT:
         best, largest = -1, 0.0
         for k in range(d):
-            variance = np.var(points[part, k]) / (width[k] * width[k])
-            if variance > largest:
+            column = points[part, k]
+            variance = np.var(column) / (width[k] * width[k])
+            # The variance of equal values may come out as rounding noise.
+            if variance > largest and column.min() < column.max():
                 best, largest = k, variance
         if best >= 0:
             ordered = np.sort(points[part, best])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -10,220 +10,264 @@ from numba import njit
 LEAF = -1
 
 
+class Masses(NamedTuple):
+    """What the tree divides: data points, query mass on points and box centers, the boxes."""
+
+    points: Any  # (n, d)
+    mass: Any  # query mass on each point
+    centers: Any  # (boxes, d)
+    center_mass: Any
+    box_low: Any
+    box_high: Any
+    discrete: Any  # (d,)
+
+
+class Prices(NamedTuple):
+    """The multipliers at which a region is valued, and the fairness threshold."""
+
+    multiplier: Any
+    share: Any  # weight of a region without queries at each multiplier
+    weight: Any  # of the multiplier in the sum
+    delta: float
+    smallest: int  # points on either side of a cut between points
+
+
+class Nodes(NamedTuple):
+    """The growing tree; row i of every array is node i, children stand side by side."""
+
+    axis: Any
+    cut: Any
+    left: Any
+    frequency: Any
+    qos: Any
+    free: Any  # no query touches the node
+    covered: Any  # some box covers it whole
+    low: Any
+    high: Any
+    points: Any  # (nodes, 2) stretch of the sorted points
+    centers: Any  # (nodes, 2) stretch of the sorted centers
+    boxes: Any  # (nodes, 2) stretch of the pool of touching boxes
+    gain: Any  # of the best cut
+    best_axis: Any
+    best_cut: Any
+
+
+def empty_nodes(nodes: int, dimensions: int) -> Nodes:
+    """Return room for so many nodes."""
+    numbers = [np.zeros(nodes) for _ in range(3)]
+    return Nodes(
+        axis=np.full(nodes, LEAF, dtype=np.int64),
+        cut=numbers[0],
+        left=np.zeros(nodes, dtype=np.int64),
+        frequency=numbers[1],
+        qos=numbers[2],
+        free=np.zeros(nodes, dtype=np.bool_),
+        covered=np.zeros(nodes, dtype=np.bool_),
+        low=np.zeros((nodes, dimensions)),
+        high=np.zeros((nodes, dimensions)),
+        points=np.zeros((nodes, 2), dtype=np.int64),
+        centers=np.zeros((nodes, 2), dtype=np.int64),
+        boxes=np.zeros((nodes, 2), dtype=np.int64),
+        gain=np.full(nodes, -1.0),
+        best_axis=np.zeros(nodes, dtype=np.int64),
+        best_cut=np.zeros(nodes),
+    )
+
+
 @njit(cache=True)
-def leaf_value(f: float, a: float, free: bool, lam: Any, share: Any, weight: Any, delta: float) -> float:
-    """Return what a region brings at the given multipliers (see ``cost_tree``)."""
+def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
+    """Return what a region brings, summed over the multipliers (see ``cost_tree``)."""
     total = 0.0
-    for j in range(lam.size):
+    for j in range(prices.multiplier.size):
+        worth = prices.multiplier[j] * frequency
         if free:
-            total += weight[j] * share[j] * lam[j] * f
+            total += prices.weight[j] * prices.share[j] * worth
         else:
-            total += weight[j] * delta * max(0.0, lam[j] * f - a)
+            total += prices.weight[j] * prices.delta * max(0.0, worth - qos)
     return total
 
 
 @njit(cache=True)
-def grow(
-    points: Any, mass: Any, centers: Any, center_mass: Any, box_low: Any, box_high: Any,
-    low: Any, high: Any, discrete: Any, lam: Any, share: Any, weight: Any, delta: float, smallest: int,
-    regions: int,
-) -> Any:  # fmt: skip
-    """Overgrow a k-d tree best first.
+def grow(masses: Any, prices: Any, nodes: Any, low: Any, high: Any) -> int:
+    """Overgrow a k-d tree best first; return the number of nodes.
 
-    Points and centers are sorted once per axis; a split divides the sorted lists and keeps their
-    order. Returns node arrays: axis, cut, left child, f, A, free.
+    Points and centers are sorted once per axis; a cut divides the sorted lists and keeps their
+    order, so a level of the tree costs linear time.
     """
-    n, d = points.shape
-    m = centers.shape[0]
-    nodes = 2 * regions - 1
-    axis = np.full(nodes, LEAF, np.int64)
-    cut, left = np.zeros(nodes), np.zeros(nodes, np.int64)
-    f, a, free = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes, np.bool_)
-    gain, best_axis, best_cut = np.full(nodes, -1.0), np.zeros(nodes, np.int64), np.zeros(nodes)
-    # Segments of the sorted lists.
-    p_order, c_order = np.empty((d, n), np.int64), np.empty((d, m), np.int64)
-    for k in range(d):
-        p_order[k] = np.argsort(points[:, k], kind="mergesort")
-        c_order[k] = np.argsort(centers[:, k], kind="mergesort")
-    p_start, p_stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    c_start, c_stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    # Boxes that touch a node without covering it, in one growing pool.
-    pool = np.arange(max(1, 4 * box_low.shape[0]))
-    b_start, b_stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    covered = np.zeros(nodes, np.bool_)
-    used_pool = box_low.shape[0]
-    lows, highs = np.zeros((nodes, d)), np.zeros((nodes, d))
-    lows[0], highs[0] = low, high
-    p_stop[0], c_stop[0], b_stop[0] = n, m, box_low.shape[0]
-    f[0], a[0] = 1.0, mass.sum() + center_mass.sum()
-    free[0] = box_low.shape[0] == 0
-    spare = np.zeros(max(n, m), np.int64)
-    _best_cut(points, mass, centers, center_mass, box_low, box_high, discrete, lam, share, weight, delta,
-              smallest, 0, p_order, c_order, p_start, p_stop, c_start, c_stop, pool, b_start,
-              b_stop, covered, lows, highs, f, a, free, gain, best_axis, best_cut)  # fmt: skip
+    by_point, by_center = _sorted(masses.points), _sorted(masses.centers)
+    boxes = masses.box_low.shape[0]
+    pool = np.arange(4 * boxes + 1)
+    in_pool = boxes
+    nodes.low[0], nodes.high[0] = low, high
+    nodes.points[0, 1], nodes.centers[0, 1], nodes.boxes[0, 1] = (
+        masses.points.shape[0], boxes, boxes)  # fmt: skip
+    nodes.free[0] = boxes == 0
+    _weigh(masses, by_point, by_center, nodes, 0)
+    _find_cut(masses, prices, by_point, by_center, pool, nodes, 0)
     used = 1
-    while used + 1 < nodes:
-        node = np.argmax(gain[:used])
-        if gain[node] <= 0.0:
+    while used + 1 < nodes.axis.size:
+        node = int(np.argmax(nodes.gain[:used]))
+        if nodes.gain[node] <= 0.0:
             break
-        k, c = best_axis[node], best_cut[node]
-        axis[node], cut[node], left[node] = k, c, used
-        one, two = used, used + 1
+        axis, cut = nodes.best_axis[node], nodes.best_cut[node]
+        nodes.axis[node], nodes.cut[node], nodes.left[node] = axis, cut, used
+        nodes.gain[node] = -1.0
+        middle = _divide(masses.points[:, axis], cut, by_point, nodes.points[node])
+        between = _divide(masses.centers[:, axis], cut, by_center, nodes.centers[node])
         for child in range(used, used + 2):
-            lows[child], highs[child] = lows[node], highs[node]
-        highs[one, k], lows[two, k] = c, c
-        middle = _divide(points[:, k], c, p_order, p_start[node], p_stop[node], spare)
-        p_start[one], p_stop[one], p_start[two], p_stop[two] = (
-            p_start[node], middle, middle, p_stop[node])  # fmt: skip
-        middle = _divide(centers[:, k], c, c_order, c_start[node], c_stop[node], spare)
-        c_start[one], c_stop[one], c_start[two], c_stop[two] = (
-            c_start[node], middle, middle, c_stop[node])  # fmt: skip
+            nodes.low[child], nodes.high[child] = nodes.low[node], nodes.high[node]
+            nodes.points[child], nodes.centers[child] = nodes.points[node], nodes.centers[node]
+        nodes.high[used, axis], nodes.low[used + 1, axis] = cut, cut
+        nodes.points[used, 1], nodes.points[used + 1, 0] = middle, middle
+        nodes.centers[used, 1], nodes.centers[used + 1, 0] = between, between
         for child in range(used, used + 2):
-            needed = used_pool + b_stop[node] - b_start[node]
+            needed = in_pool + nodes.boxes[node, 1] - nodes.boxes[node, 0]
             if needed > pool.size:
                 larger = np.empty(2 * needed, np.int64)
-                larger[:used_pool] = pool[:used_pool]
+                larger[:in_pool] = pool[:in_pool]
                 pool = larger
-            b_start[child] = used_pool
-            covered[child] = covered[node]
-            for j in range(b_start[node], b_stop[node]):
-                box = pool[j]
-                touches, covers = True, True
-                for i in range(d):
-                    touches &= box_low[box, i] < highs[child, i] and box_high[box, i] > lows[child, i]
-                    covers &= box_low[box, i] <= lows[child, i] and box_high[box, i] >= highs[child, i]
-                if covers:
-                    covered[child] = True
-                elif touches:
-                    pool[used_pool] = box
-                    used_pool += 1
-            b_stop[child] = used_pool
-            free[child] = not covered[child] and b_start[child] == b_stop[child]
-            f[child] = (p_stop[child] - p_start[child]) / n
-            total = 0.0
-            for j in range(p_start[child], p_stop[child]):
-                total += mass[p_order[0, j]]
-            for j in range(c_start[child], c_stop[child]):
-                total += center_mass[c_order[0, j]]
-            a[child] = 0.0 if free[child] else total
-            _best_cut(points, mass, centers, center_mass, box_low, box_high, discrete, lam, share,
-                      weight, delta, smallest, child, p_order, c_order, p_start, p_stop, c_start, c_stop,
-                      pool, b_start, b_stop, covered, lows, highs, f, a, free, gain, best_axis,
-                      best_cut)  # fmt: skip
-        gain[node] = -1.0
+            in_pool = _hand_down(masses, pool, in_pool, nodes, node, child)
+            _weigh(masses, by_point, by_center, nodes, child)
+            _find_cut(masses, prices, by_point, by_center, pool, nodes, child)
         used += 2
-    return axis[:used], cut[:used], left[:used], f[:used], a[:used], free[:used]
+    return used
 
 
 @njit(cache=True)
-def _divide(
-    column: Any, c: float, order: Any, start: int, stop: int, spare: Any
-) -> int:
-    """Divide every axis's sorted list at the cut, keeping the order; return the middle."""
+def _sorted(points: Any) -> Any:
+    order = np.empty((points.shape[1], points.shape[0]), np.int64)
+    for k in range(points.shape[1]):
+        order[k] = np.argsort(points[:, k], kind="mergesort")
+    return order
+
+
+@njit(cache=True)
+def _divide(column: Any, cut: float, order: Any, stretch: Any) -> int:
+    """Divide every axis's sorted stretch at the cut, keeping the order; return the middle."""
+    start, stop = int(stretch[0]), int(stretch[1])
+    spare = np.empty(stop - start, np.int64)
     middle = start
     for k in range(order.shape[0]):
         place, rest = start, 0
         for j in range(start, stop):
             index = order[k, j]
-            if column[index] < c:
+            if column[index] < cut:
                 order[k, place] = index
                 place += 1
             else:
                 spare[rest] = index
                 rest += 1
-        for j in range(rest):
-            order[k, place + j] = spare[j]
+        order[k, place:stop] = spare[:rest]
         middle = place
     return middle
 
 
 @njit(cache=True)
-def _best_cut(
-    points: Any, mass: Any, centers: Any, center_mass: Any, box_low: Any, box_high: Any,
-    discrete: Any, lam: Any, share: Any, weight: Any, delta: float, smallest: int, node: int, p_order: Any,
-    c_order: Any, p_start: Any, p_stop: Any, c_start: Any, c_stop: Any, pool: Any, b_start: Any,
-    b_stop: Any, covered: Any, lows: Any, highs: Any, f: Any, a: Any, free: Any, gain: Any,
-    best_axis: Any, best_cut: Any,
-) -> None:  # fmt: skip
-    """Scan the middles between neighbouring points, and the edges of the queries' bounding box."""
-    n, d = points.shape
-    count = p_stop[node] - p_start[node]
-    if free[node] or count == 0:
+def _hand_down(masses: Any, pool: Any, in_pool: int, nodes: Any, node: int, child: int) -> int:
+    """List the boxes of ``node`` that touch but do not cover ``child``; return the pool's end."""
+    nodes.boxes[child, 0] = in_pool
+    nodes.covered[child] = nodes.covered[node]
+    for j in range(nodes.boxes[node, 0], nodes.boxes[node, 1]):
+        box = pool[j]
+        touches, covers = True, True
+        for k in range(nodes.low.shape[1]):
+            low, high = nodes.low[child, k], nodes.high[child, k]
+            touches &= masses.box_low[box, k] < high and masses.box_high[box, k] > low
+            covers &= masses.box_low[box, k] <= low and masses.box_high[box, k] >= high
+        if covers:
+            nodes.covered[child] = True
+        elif touches:
+            pool[in_pool] = box
+            in_pool += 1
+    nodes.boxes[child, 1] = in_pool
+    nodes.free[child] = not nodes.covered[child] and nodes.boxes[child, 0] == in_pool
+    return in_pool
+
+
+@njit(cache=True)
+def _weigh(masses: Any, by_point: Any, by_center: Any, nodes: Any, node: int) -> None:
+    """Set f and A of a node."""
+    start, stop = nodes.points[node]
+    nodes.frequency[node] = (stop - start) / masses.points.shape[0]
+    total = 0.0
+    for j in range(start, stop):
+        total += masses.mass[by_point[0, j]]
+    for j in range(nodes.centers[node, 0], nodes.centers[node, 1]):
+        total += masses.center_mass[by_center[0, j]]
+    nodes.qos[node] = 0.0 if nodes.free[node] else total
+
+
+@njit(cache=True)
+def _find_cut(
+    masses: Any, prices: Any, by_point: Any, by_center: Any, pool: Any, nodes: Any, node: int
+) -> None:
+    """Find the best cut, between neighbouring points or at an edge of the bounding box."""
+    start, stop = nodes.points[node]
+    if nodes.free[node] or start == stop:
         return
-    whole = leaf_value(f[node], a[node], False, lam, share, weight, delta)
-    for k in range(d):
-        first, last = highs[node, k], lows[node, k]
-        if covered[node]:
-            first, last = lows[node, k], highs[node, k]
-        for j in range(b_start[node], b_stop[node]):
-            first = min(first, box_low[pool[j], k])
-            last = max(last, box_high[pool[j], k])
-        if discrete[k]:
-            last = np.ceil(last)
-        edge_done = first <= lows[node, k]
-        left_f, left_a = 0, 0.0
-        c = c_start[node]
-        previous = lows[node, k]
-        for j in range(p_start[node], p_stop[node] + 2):
-            at_end = j >= p_stop[node]
-            if not at_end:
-                x = points[p_order[k, j], k]
-            elif last < highs[node, k] and j == p_stop[node]:
-                x = highs[node, k]
-            elif j == p_stop[node]:
-                continue
-            else:
-                break
-            # Candidates in (previous, x]: the first edge, the last edge, the middle.
-            for which in range(3):
-                if which == 0:
-                    if edge_done or first > x:
-                        continue
-                    candidate = first
-                    edge_done = True
-                elif which == 1:
-                    if not (previous < last <= x) or last >= highs[node, k]:
-                        continue
-                    candidate = last
-                else:
-                    if at_end or j == p_start[node] or x <= previous:
-                        continue
-                    if left_f < smallest or count - left_f < smallest:
-                        continue
-                    if discrete[k]:
-                        candidate = np.floor((previous + x) / 2.0) + 1.0
-                    else:
-                        candidate = previous + (x - previous) / 2.0
-                        short = float(np.float32(candidate))
-                        if previous < short <= x:
-                            candidate = short
-                if candidate <= lows[node, k] or candidate >= highs[node, k]:
-                    continue
-                # Centers below the candidate; `ahead` does not move c, candidates are unsorted.
-                ahead, here_a = c, left_a
-                while ahead < c_stop[node] and centers[c_order[k, ahead], k] < candidate:
-                    here_a += center_mass[c_order[k, ahead]]
-                    ahead += 1
-                one_free = candidate <= first and not covered[node]
-                two_free = candidate >= last and not covered[node]
-                value = leaf_value(
-                    left_f / n, 0.0 if one_free else here_a, one_free, lam, share, weight, delta
-                ) + leaf_value(
-                    (count - left_f) / n, 0.0 if two_free else a[node] - here_a, two_free, lam,
-                    share, weight, delta,
-                )  # fmt: skip
-                if value - whole > gain[node] and value - whole > 1e-12:
-                    gain[node] = value - whole
-                    best_axis[node], best_cut[node] = k, candidate
-            if at_end:
-                break
-            left_f += 1
-            left_a += mass[p_order[k, j]]
-            if x > previous:
-                previous = x
-            while c < c_stop[node] and centers[c_order[k, c], k] < previous:
-                left_a += center_mass[c_order[k, c]]
-                c += 1
+    for axis in range(nodes.low.shape[1]):
+        first, last = nodes.high[node, axis], nodes.low[node, axis]
+        if nodes.covered[node]:
+            first, last = last, first
+        for j in range(nodes.boxes[node, 0], nodes.boxes[node, 1]):
+            first = min(first, masses.box_low[pool[j], axis])
+            last = max(last, masses.box_high[pool[j], axis])
+        below = start
+        while below < stop and masses.points[by_point[axis, below], axis] < first:
+            below += 1
+        _consider(prices, nodes, node, axis, first, below - start, 0.0, True, False)
+        below = start
+        while below < stop and masses.points[by_point[axis, below], axis] < last:
+            below += 1
+        _consider(prices, nodes, node, axis, last, below - start, nodes.qos[node], False, True)
+        _scan(masses, prices, by_point, by_center, nodes, node, axis, first, last)
+
+
+@njit(cache=True)
+def _scan(
+    masses: Any, prices: Any, by_point: Any, by_center: Any, nodes: Any, node: int, axis: int,
+    first: float, last: float,
+) -> None:  # fmt: skip
+    """Consider the middles between neighbouring points of one axis."""
+    start, stop = nodes.points[node]
+    center, end = nodes.centers[node]
+    below_qos = 0.0
+    for j in range(start + 1, stop):
+        here, after = by_point[axis, j - 1], by_point[axis, j]
+        below_qos += masses.mass[here]
+        x, y = masses.points[here, axis], masses.points[after, axis]
+        if x == y or j - start < prices.smallest or stop - j < prices.smallest:
+            continue
+        cut = x + (y - x) / 2.0
+        if masses.discrete[axis]:
+            cut = np.floor(cut) + 1.0
+        else:
+            short = np.float64(np.float32(cut))
+            cut = short if x < short <= y else (cut if x < cut else y)
+        while center < end and masses.centers[by_center[axis, center], axis] < cut:
+            below_qos += masses.center_mass[by_center[axis, center]]
+            center += 1
+        _consider(prices, nodes, node, axis, cut, j - start, below_qos, cut <= first, cut >= last)
+
+
+@njit(cache=True)
+def _consider(
+    prices: Any, nodes: Any, node: int, axis: int, cut: float, below: int, below_qos: float,
+    left_free: bool, right_free: bool,
+) -> None:  # fmt: skip
+    """Remember the cut if it gains more than the best so far."""
+    if not nodes.low[node, axis] < cut < nodes.high[node, axis]:
+        return
+    count = nodes.points[node, 1] - nodes.points[node, 0]
+    left = nodes.frequency[node] * below / count
+    qos = nodes.qos[node]
+    gain = _value(left, 0.0 if left_free else below_qos, left_free, prices)
+    gain += _value(
+        nodes.frequency[node] - left, 0.0 if right_free else qos - below_qos, right_free, prices
+    )
+    gain -= _value(nodes.frequency[node], qos, False, prices)
+    if gain > nodes.gain[node] and gain > 1e-12:
+        nodes.gain[node], nodes.best_axis[node], nodes.best_cut[node] = gain, axis, cut
 
 
 @njit(cache=True)

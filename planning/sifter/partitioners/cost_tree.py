@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning.arrays import FloatArray, frozen, frozen_ints
+from planning.arrays import BoolArray, FloatArray, frozen, frozen_ints
 from planning.sifter.matching import spread
 from planning.sifter.parameters import Parameters
 from planning.sifter.partition import LEAF, Partition
-from planning.sifter.partitioners import cost_kernels
+from planning.sifter.partitioners import cost_kernels as kernels
 from planning.sifter.partitioners.sample import Sample
 
 MULTIPLIERS = np.array([0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0])
@@ -48,32 +48,35 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     most = min(
         parameters.regions * OVERGROWTH, len(sample.points) + 4 * len(sample.queries.low) + 1
     )
-    axis, cut, left, f, a, free = cost_kernels.grow(
+    masses = kernels.Masses(
         np.ascontiguousarray(sample.points), mass, sample.query_centers, center_mass,
-        sample.queries.low, sample.queries.high, sample.low, sample.high, sample.discrete,
-        MULTIPLIERS * total, share, 1.0 / MULTIPLIERS, delta, SMALLEST, max(most, 1),
+        sample.queries.low, sample.queries.high, sample.discrete,
     )  # fmt: skip
+    prices = kernels.Prices(MULTIPLIERS * total, share, 1.0 / MULTIPLIERS, delta, SMALLEST)
+    nodes = kernels.empty_nodes(2 * most - 1, sample.dimensions)
+    used = kernels.grow(masses, prices, nodes, sample.low, sample.high)
+    axis, cut, left, f, a, free = (column[:used] for column in nodes[:6])
     budgets = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     chosen = axis == LEAF
     for _ in range(ROUNDS):
         value = _values(f, a, free, chosen, budgets, delta, LEAST_MULTIPLIER * total)
-        chosen = cost_kernels.prune(axis, left, value, parameters.regions)
-    dimension, cuts = cost_kernels.preorder(axis, cut, left, chosen)
+        chosen = kernels.prune(axis, left, value, parameters.regions)
+    dimension, cuts = kernels.preorder(axis, cut, left, chosen)
     return Partition(frozen_ints(dimension), frozen(cuts))
 
 
 def _values(
     f: FloatArray,
     a: FloatArray,
-    free: FloatArray,
-    chosen: FloatArray,
+    free: BoolArray,
+    chosen: BoolArray,
     budgets: FloatArray,
     delta: float,
     least: float,
 ) -> FloatArray:
     """Return what every node would bring as a leaf, at the multipliers of the chosen leaves."""
     multiplier, share = np.zeros(budgets.size), np.zeros(budgets.size)
-    cost_kernels.multipliers(f, a, free, chosen, budgets, delta, multiplier, share)
+    kernels.multipliers(f, a, free, chosen, budgets, delta, multiplier, share)
     value = np.zeros(len(f))
     for lam, weight in zip(np.maximum(multiplier, least), share, strict=True):
         value += np.where(free, weight * lam * f, delta * np.maximum(0.0, lam * f - a))

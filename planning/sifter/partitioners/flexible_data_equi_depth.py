@@ -10,4 +10,4 @@ from planning.sifter.partitioners.sample import Sample
 
 def partition(sample: Sample, parameters: Parameters) -> Partition:
     """Divide the fullest region at the median of its most varied axis until there are l."""
-    return grow(sample, sample.points, sample.points[:, 0], parameters.regions, COUNT)
+    return grow(sample, sample.points, None, parameters.regions, COUNT)

@@ -10,4 +10,4 @@ from planning.sifter.partitioners.sample import Sample
 
 def partition(sample: Sample, parameters: Parameters) -> Partition:
     """Divide the region with most query centers at their median until there are l."""
-    return grow(sample, sample.query_centers, sample.query_centers[:, 0], parameters.regions, COUNT)
+    return grow(sample, sample.query_centers, None, parameters.regions, COUNT)

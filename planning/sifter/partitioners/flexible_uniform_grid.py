@@ -1,4 +1,4 @@
-"""Approximate uniform grid for any l: halve the longest edge of the largest region (Section V-A)."""
+"""Approximate uniform grid for any l: halve the largest region (Section V-A)."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from planning.sifter.partitioners.sample import Sample
 
 def partition(sample: Sample, parameters: Parameters) -> Partition:
     """Halve the largest region until there are l."""
-    return grow(sample, sample.points, sample.points[:, 0], parameters.regions, VOLUME)
+    return grow(sample, sample.points, None, parameters.regions, VOLUME)

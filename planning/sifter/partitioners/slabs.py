@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning.arrays import FloatArray
+from planning.arrays import BoolArray, FloatArray
 from planning.sifter.partition import Nested, cut_between
 
 
@@ -18,8 +18,8 @@ def slabs_per_axis(regions: int, dimensions: int) -> int:
     >>> slabs_per_axis(16, 2), slabs_per_axis(30, 2), slabs_per_axis(1000, 3)
     (4, 5, 10)
     """
-    u = max(1, round(regions ** (1.0 / dimensions)))
-    return u if u**dimensions <= regions else u - 1
+    u = max(1, int(round(regions ** (1.0 / dimensions))))
+    return u if pow(u, dimensions) <= regions else u - 1
 
 
 def comb(axis: int, cuts: list[float], children: list[Nested]) -> Nested:
@@ -56,7 +56,7 @@ def equal_depth_cuts(values: FloatArray, slabs: int, discrete: bool) -> list[flo
     return cuts
 
 
-def equal_depth(points: FloatArray, slabs: int, discrete: FloatArray, axis: int = 0) -> Nested:
+def equal_depth(points: FloatArray, slabs: int, discrete: BoolArray, axis: int = 0) -> Nested:
     """Return the equi-depth tree of ``points`` from ``axis`` on."""
     if axis == points.shape[1]:
         return None

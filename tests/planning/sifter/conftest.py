@@ -63,5 +63,10 @@ def make():
 
 
 @pytest.fixture
+def entries_of():
+    return as_entries
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(5)

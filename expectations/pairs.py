@@ -1,0 +1,37 @@
+"""Pairs of streams to be joined: tuples of both, each with its stream, time, type and items."""
+
+from __future__ import annotations
+
+from expectations.building import Suite, attribute_rules, expectation, suite, time_rules
+from planning.errors import InvalidInput
+from planning.streams import StreamDefinition
+
+
+def build_suite(definition: StreamDefinition) -> Suite:
+    """Return the suite for samples that are tuples of two streams.
+
+    Besides every attribute being inside its domain, both streams must occur in the batch: without
+    the other stream there is nothing to join with.
+    """
+    names = {attribute.name: attribute for attribute in definition.attributes}
+    stream = getattr(definition.parameters, "stream", "stream")
+    if stream not in names or len(names[stream].values) != 2:
+        raise InvalidInput(
+            f"attributes of stream {definition.stream} must name a category with two values for "
+            f"the expectations 'pairs', got {', '.join(names)}; name it in parameters.stream or "
+            "choose the expectations 'tuples'"
+        )
+    columns = {attribute.name: str(attribute.type) for attribute in definition.attributes}
+    rules = [rule for attribute in definition.attributes for rule in attribute_rules(attribute)]
+    rules.append(
+        expectation(
+            "expect_column_distinct_values_to_contain_set",
+            column=stream,
+            value_set=list(names[stream].values),
+        )
+    )
+    time_column = definition.samples.time_column
+    if time_column is not None and time_column not in columns:
+        columns[time_column] = "time"
+        rules += time_rules(definition, time_column)
+    return suite("pairs", definition, columns, rules)

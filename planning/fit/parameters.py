@@ -1,0 +1,93 @@
+"""FIT's part of a stream definition: the network document and how it is planned."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from planning.fit.network import QueryNetwork
+
+ELEMENT = "element"
+COUNTS = ("period", "tuples_in", "tuples_in_1", "tuples_out", "cpu_us")
+
+
+class Parameters(BaseModel):
+    """How coordinated load shedding is planned for a query network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    network: dict[str, Any] = Field(
+        description="The query network: nodes (id, capacity in CPU seconds per second, parent), "
+        "inputs (id, max_rate), operators (id, node, type, cost, selectivity, inputs, windows), "
+        "outputs (id, stream, weight), optional links. Costs and selectivities are the first "
+        "guess; measured ones replace them."
+    )
+    period_s: float = Field(
+        default=10.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Length of a control period in seconds: each sample row counts one element "
+        "over one period.",
+    )
+    method: Literal["exact", "regions", "simplex", "solver", "solver_w", "c_fit"] = Field(
+        default="exact",
+        description="exact takes critical regions where they fit memory_bytes and the warm simplex "
+        "elsewhere (no error); solver, solver_w and c_fit are the paper's methods.",
+    )
+    error: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="epsilon: largest (solver, c_fit) or expected (solver_w) relative error. Exact "
+        "methods ignore it.",
+    )
+    memory_bytes: int = Field(
+        default=4_000_000,
+        ge=0,
+        description="How much memory critical regions may take before the simplex replaces them.",
+    )
+    max_regions: int = Field(
+        default=5_000, ge=1, le=1_000_000, description="Most critical regions to enumerate."
+    )
+    max_plans: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="Most quadtree cells or table rows; a method that needs more refuses.",
+    )
+    rate_sample: int = Field(
+        default=500,
+        ge=2,
+        le=100_000,
+        description="How many observed rate vectors the statistics keep, for solver_w and figures.",
+    )
+
+    @field_validator("network")
+    @classmethod
+    def _network_is_sound(cls, document: dict[str, Any]) -> dict[str, Any]:
+        return QueryNetwork.from_document(document).to_document()
+
+    @cached_property
+    def query_network(self) -> QueryNetwork:
+        """The network as declared."""
+        return QueryNetwork.from_document(self.network)
+
+    def check_definition(self, definition: Any) -> None:
+        """Check that the samples' attributes can hold counts of every element of the network."""
+        attributes = {a.name: a for a in definition.attributes}
+        missing = [name for name in (ELEMENT, *COUNTS) if name not in attributes]
+        if missing:
+            raise ValueError(
+                f"attributes {', '.join((ELEMENT, *COUNTS))} for counts per element and period, "
+                f"got none named {', '.join(missing)}"
+            )
+        network = self.query_network
+        elements = {*network.input_ids, *(o.id for o in network.operators)}
+        element = attributes[ELEMENT]
+        if element.type != "category" or set(element.values) != elements:
+            raise ValueError(
+                f"attribute {ELEMENT} of type category with the values "
+                f"{', '.join(sorted(elements))}, got {element.type} with "
+                f"{', '.join(element.values) or 'none'}"
+            )

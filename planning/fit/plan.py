@@ -1,0 +1,221 @@
+"""The FIT plan: for every vector of input rates, the drop fraction on every arc.
+
+A *load* is a rate vector (by input id, or in input order), or a scalar z in [0, 1]: z stands for
+the rates in the observed direction at which the busiest server can afford the share z of its load.
+At z = 1 that server is exactly full and nothing is shed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import FloatArray
+from planning.errors import ArtifactError, check_between
+from planning.fit import encoding, graph
+from planning.fit import program as programs
+from planning.fit.encoding import PlanDocument
+from planning.fit.network import QueryNetwork, Rates
+from planning.fit.stored import Stored
+
+__all__ = ["METHODS", "Part", "Plan", "PlanDocument"]
+
+METHODS = ("regions", "simplex", "solver", "solver_w", "c_fit")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One fragment of the network with its table; without a table the simplex answers."""
+
+    network: QueryNetwork
+    table: Stored | None
+
+    @cached_property
+    def program(self) -> programs.Program:
+        """The fragment's linear program."""
+        return programs.build(self.network)
+
+    @cached_property
+    def selector(self) -> Any:
+        """What finds drops in the table; loads the compiled kernels on first use."""
+        from planning.fit.selection import selector
+
+        return selector(self.program, self.table)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Coordinated drops for every load of a query network.
+
+    ``error`` is the stated bound: 0 for exact methods, epsilon of the largest error for ``solver``
+    and ``c_fit``, of the expected error for ``solver_w``.
+    """
+
+    network: QueryNetwork
+    method: str
+    error: float
+    reference: FloatArray  # rates that exactly fill the busiest server
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def _columns(self) -> list[tuple[Part, Any, Any]]:
+        """Per part: its inputs among all inputs, and its arcs among all arcs."""
+        found = []
+        for part in self.parts:
+            inputs = [self.network.input_ids.index(i) for i in part.network.input_ids]
+            whole = inputs == list(range(len(self.network.inputs)))
+            arcs = [self.network.arc_index[a] if a else -1 for a in part.selector.arcs]
+            found.append((part, slice(None) if whole else inputs, np.array(arcs, dtype=np.int64)))
+        return found
+
+    def rates_at(self, load: float) -> FloatArray:
+        """Return the rates that the scalar load z stands for; infinite at 0 is cut at 1e6 times."""
+        z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
+        return np.asarray(self.reference / max(z, 1e-6))
+
+    def _vector(self, load: float | Rates) -> FloatArray:
+        if isinstance(load, (int, float)) and not isinstance(load, bool):
+            return self.rates_at(load)
+        return self.network.rate_vector(load)
+
+    def at(self, load: float | Rates) -> dict[str, float]:
+        """Return the drop fraction per arc; absent arcs drop nothing.
+
+        Rates above ``max_rate`` are outside the planned space: exact methods still give the
+        optimum, the others scale them down to the edge first.
+        """
+        vector = self._vector(load)
+        drops: dict[str, float] = {}
+        for part, inputs, _ in self._columns:
+            selector = part.selector
+            fractions = selector.drops((vector[inputs] / part.program.max_rates)[None, :])[0]
+            for arc, fraction in zip(selector.arcs, fractions.tolist(), strict=True):
+                if fraction > 0.0 and arc:
+                    drops[arc] = fraction
+        return drops
+
+    def at_many(self, rates: FloatArray) -> FloatArray:
+        """Return rows of drop fractions, in the order of ``network.arcs``, for rows of rates."""
+        out = np.zeros((len(rates), len(self.network.arcs)))
+        for part, inputs, arcs in self._columns:
+            scaled = np.ascontiguousarray(rates[:, inputs] / part.program.max_rates)
+            named = arcs >= 0
+            out[:, arcs[named]] = part.selector.drops(scaled)[:, named]
+        return out
+
+    def predicted_quality(self, load: float | Rates) -> float:
+        """Return throughput over the throughput of unlimited servers, in [0, 1]."""
+        if isinstance(load, (int, float)) and load == 0:
+            return 0.0
+        vector = self._vector(load)
+        full = self.network.evaluate(vector).throughput
+        if full <= 0:
+            return 1.0
+        return min(self.network.evaluate(vector, self.at(vector)).throughput / full, 1.0)
+
+    def server_drops(self, load: float | Rates) -> dict[str, dict[str, float]]:
+        """Return the drops that each server applies (Plan Implementation, Section 4).
+
+        Arcs are dropped where their stream is made, so that dropped tuples are not sent; arcs of
+        inputs where they enter.
+        """
+        found: dict[str, dict[str, float]] = {n.id: {} for n in self.network.nodes}
+        for arc, fraction in self.at(load).items():
+            stream, consumer = arc.split("->")
+            place = self.network.node_of[stream]
+            if place is None:
+                place = self.network.operator[consumer.split(":")[0]].node
+            found[place][arc] = fraction
+        return found
+
+    @property
+    def plan_count(self) -> int:
+        """How many regions, cells or rows are stored; 0 when the simplex answers."""
+        return sum(part.table.plan_count for part in self.parts if part.table is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the stored tables."""
+        return sum(part.table.nbytes for part in self.parts if part.table is not None)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a person wants to know at a glance."""
+        return {
+            "network": self.network.name,
+            "servers": len(self.network.nodes),
+            "inputs": len(self.network.inputs),
+            "operators": len(self.network.operators),
+            "outputs": len(self.network.outputs),
+            "drop_locations": sum(part.program.location_count for part in self.parts),
+            "fragments": len(self.parts),
+            "method": self.method,
+            "error": self.error,
+            "plans": self.plan_count,
+            "bytes": self.nbytes,
+            "predicted_quality": round(self.predicted_quality(0.5), 6),
+        }
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form, as :class:`PlanDocument` describes it."""
+        return {
+            "format": encoding.FORMAT,
+            "network": self.network.to_document(),
+            "method": self.method,
+            "error": self.error,
+            "reference": self.reference.tolist(),
+            "parts": [encoding.part_document(part.table) for part in self.parts],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Plan:
+        """Read the JSON form back; refuse what does not fit together."""
+        read = encoding.check_document(document)
+        tables = [encoding.table_of(part) for part in read.parts]
+        return cls._assembled(read.network, read.method, read.error, read.reference, tables)
+
+    def to_bytes(self) -> bytes:
+        """Return the compact binary form; it decodes to an equal plan."""
+        return encoding.to_bytes(
+            self.network.to_document(),
+            self.method,
+            self.error,
+            self.reference.tolist(),
+            [part.table for part in self.parts],
+        )
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Plan:
+        """Read the compact binary form back."""
+        return cls._assembled(*encoding.from_bytes(payload))
+
+    @classmethod
+    def _assembled(
+        cls,
+        network_document: Any,
+        method: str,
+        error: float,
+        reference: list[float],
+        tables: list[Stored | None],
+    ) -> Plan:
+        try:
+            network = QueryNetwork.from_document(network_document)
+        except ValueError as problem:
+            raise ArtifactError(f"fit plan must hold a sound network: {problem}") from None
+        parts = graph.fragments(network)
+        if len(parts) != len(tables) or len(reference) != len(network.inputs):
+            raise ArtifactError(
+                f"fit plan must hold {len(parts)} parts and {len(network.inputs)} reference rates, "
+                f"got {len(tables)} and {len(reference)}; take it from the store again"
+            )
+        if method not in METHODS:
+            raise ArtifactError(
+                f"method of a fit plan must be one of {', '.join(METHODS)}, got {method!r}"
+            )
+        made = tuple(Part(part, table) for part, table in zip(parts, tables, strict=True))
+        for part in made:
+            encoding.check_shapes(part.program, part.table)
+        return cls(network, method, float(error), np.array(reference), made)

@@ -1,0 +1,170 @@
+"""The runtime of FIT: drop operators on the arcs of a query network.
+
+An item belongs to an arc (column ``arc``) or to a stream (column ``element``, ``stream`` or
+``input``); the drops of a stream are nested over its arcs, so an item of a stream is dropped only
+where all arcs drop it. Items of unknown arcs pass. ``offer`` never raises.
+
+On an arc before an aggregate with a declared window, whole windows are dropped: batches of windows
+pass or not, and a kept batch keeps the tuples that its last windows need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.fit.network import Rates
+from planning.fit.plan import Plan
+
+ONE = 1 << 32
+COLUMNS = ("arc", "element", "stream", "input")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counters:
+    """Items offered and dropped per name; the last entry counts items of unknown arcs."""
+
+    names: tuple[str, ...]
+    offered: IntArray
+    dropped: IntArray
+
+    @property
+    def passed_fraction(self) -> float:
+        """Fraction of all offered items that were kept; 1 before the first."""
+        offered = int(self.offered.sum())
+        return 1.0 - int(self.dropped.sum()) / offered if offered else 1.0
+
+
+class Shedder:
+    """Applies the drops of a plan at a load: a scalar z, or measured input rates.
+
+    With ``server``, only the drops that this server applies; other items pass.
+    """
+
+    def __init__(self, plan: Plan, load: float | Rates = 1.0, *, server: str | None = None) -> None:
+        self.server = server
+        self._install(plan, load)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._plan
+
+    @property
+    def setting(self) -> dict[str, float]:
+        """The drop fraction per arc in force."""
+        return dict(self._setting)
+
+    @property
+    def counters(self) -> Counters:
+        """Items offered and dropped since this plan came into force."""
+        return Counters((*self._names, ""), self._offered.copy(), self._dropped.copy())
+
+    def set_load(self, load: float | Rates) -> None:
+        """Follow a new load; credits and counters go on."""
+        if self.server is None:
+            drops = self._plan.at(load)
+        else:
+            drops = self._plan.server_drops(load)[self.server]
+        self._load = load
+        self._setting = drops
+        self._step[:] = np.ceil(self._fractions(drops) * ONE - 1e-6)
+
+    def swap(self, plan: Plan) -> None:
+        """Follow a new plan at the same load; its arcs count from zero."""
+        self._install(plan, self._load)
+
+    def offer(self, batch: Mapping[str, Any] | Iterable[str]) -> BoolArray:
+        """Decide on a batch: True where the item is kept."""
+        from planning.fit.pacing import decide
+
+        codes = self._codes(batch)
+        keep = np.empty(len(codes), dtype=np.bool_)
+        decide(codes, *self._state, keep)
+        return keep
+
+    def offer_one(self, item: Mapping[str, Any] | str) -> bool:
+        """Decide on one item, given as its arc or stream, or as a mapping with such a column."""
+        if isinstance(item, str):
+            return bool(self.offer([item])[0])
+        return bool(self.offer({name: [value] for name, value in item.items()})[0])
+
+    def pass_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Pass whole counts of tuples per arc, as offering them one by one would."""
+        from planning.fit.pacing import kept_of
+
+        given = np.zeros(len(self._names) + 1, dtype=np.int64)
+        for name, count in counts.items():
+            given[self._code[name]] = count
+        kept = np.empty_like(given)
+        kept_of(given, self._step, self._credit, kept)
+        self._offered += given
+        self._dropped += given - kept
+        return {name: int(kept[self._code[name]]) for name in counts}
+
+    def _codes(self, batch: Any) -> IntArray:
+        unknown = len(self._names)
+        try:
+            items = _labels(batch)
+        except (TypeError, ValueError, KeyError):
+            return np.full(_length(batch), unknown, dtype=np.int64)
+        labels, places = np.unique(items, return_inverse=True)
+        known = np.array([self._code.get(str(label), unknown) for label in labels.tolist()])
+        return known.astype(np.int64)[places]
+
+    def _fractions(self, drops: dict[str, float]) -> FloatArray:
+        """Drop fraction per name: arcs as they are, streams by their least dropping arc."""
+        network = self._plan.network
+        arcs = [drops.get(arc.name, 0.0) for arc in network.arcs]
+        streams = [
+            min((arcs[a] for a in network.arcs_from[s]), default=0.0) for s in self._streams
+        ]
+        return np.array([*arcs, *streams, 0.0])
+
+    def _install(self, plan: Plan, load: float | Rates) -> None:
+        from planning.fit.pacing import first_credit
+
+        network = plan.network
+        self._plan = plan
+        self._streams = (*network.input_ids, *(o.id for o in network.operators))
+        self._names = (*(arc.name for arc in network.arcs), *self._streams)
+        self._code = {name: code for code, name in enumerate(self._names)}
+        size = len(self._names) + 1
+        span, tail = np.ones(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        for code, window in enumerate(network.arc_windows):
+            if window is not None:
+                span[code] = max(round(window.batch * window.slide), 1)
+                tail[code] = max(round(window.size - window.slide), 0)
+        self._step = np.zeros(size, dtype=np.int64)
+        self._credit = first_credit(size)
+        self._offered = np.zeros(size, dtype=np.int64)
+        self._dropped = np.zeros(size, dtype=np.int64)
+        self._state = (
+            self._step,
+            span,
+            tail,
+            self._credit,
+            np.zeros(size, dtype=np.int64),
+            np.zeros(size, dtype=np.bool_),
+            np.zeros(size, dtype=np.int64),
+            self._offered,
+            self._dropped,
+        )
+        self.set_load(load)
+
+
+def _labels(batch: Any) -> Any:
+    if isinstance(batch, Mapping):
+        column = next(name for name in COLUMNS if name in batch)
+        return np.asarray(batch[column]).astype(str)
+    return np.asarray(list(batch), dtype=str)
+
+
+def _length(batch: Any) -> int:
+    if isinstance(batch, Mapping):
+        return max((len(column) for column in batch.values()), default=0)
+    return len(batch)

@@ -1,0 +1,51 @@
+"""Real rate series: the data sets beside the repository, as rate vectors over time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from planning.arrays import FloatArray
+from planning.errors import InvalidInput
+
+NASA = "nasa_http_requests_1s.parquet"
+TWEETS = "tweet_volume_5min.parquet"
+
+
+def data_folder() -> Path:
+    """Return the folder of the rate series: ``HEADGATE_DATA``, else ``../shared/data``, /fit."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return Path(os.environ.get("HEADGATE_DATA") or beside) / "fit"
+
+
+def requests(period_s: int = 10, rate_factor: float = 100.0) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the six kinds of web requests: names, and tuples/s per period of ``period_s``.
+
+    The site served 0.67 requests a second; ``rate_factor`` makes it a busy one of the same shape.
+    """
+    names, counts = _read(NASA, "requests_")
+    whole = len(counts) // period_s * period_s
+    summed = counts[:whole].reshape(-1, period_s, len(names)).sum(axis=1)
+    return names, summed * (rate_factor / period_s)
+
+
+def tweets(rate_factor: float = 1.0) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the ten companies' tweets: names, and tweets/s per 5 minutes."""
+    names, counts = _read(TWEETS, "tweets_")
+    return names, counts * (rate_factor / 300.0)
+
+
+def _read(file: str, prefix: str) -> tuple[tuple[str, ...], FloatArray]:
+    import pyarrow.parquet as parquet
+
+    path = data_folder() / file
+    if not path.is_file():
+        raise InvalidInput(
+            f"{path} must hold a rate series, got nothing; set HEADGATE_DATA to the data folder"
+        )
+    table = parquet.read_table(path)
+    names = tuple(name for name in table.column_names if name.startswith(prefix))
+    columns = [table.column(name).to_numpy().astype(np.float64) for name in names]
+    return tuple(name.removeprefix(prefix) for name in names), np.stack(columns, axis=1)

@@ -1,0 +1,174 @@
+"""Feed-forward control: from measured rates and costs to the selection, many times a second.
+
+Algorithm 1 moves r step by step after the fact; here the comparisons that the next moment would
+need are computed from arrival rates, waiting tuples and the windows' populations, and the plan is
+cut where the budget ends. The same object watches for drift: when the plan's order is beaten by
+what the operator itself sees, it falls back to its own estimate and asks for a new plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.joins import selection
+from planning.joins.estimate import OnlineEstimate
+from planning.joins.model import Windows, combine_utilities
+from planning.joins.plan import Plan
+
+STANDING_S = 0.1  # tuples kept waiting, so that the processor never idles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What the controller sees at a tick."""
+
+    now: float
+    elapsed_s: float  # since the last tick
+    arrived: FloatArray  # [2, Z] tuples that arrived since
+    waiting: FloatArray  # [2, Z] tuples in the input buffers
+    populations: IntArray  # [2, n]
+    hits: IntArray  # [2, 2, n, Z, Z] found since
+    comparisons: IntArray  # [2, 2, n, Z] made since
+    available: float  # comparisons affordable until the next tick
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What the operator does until the next tick."""
+
+    take: FloatArray  # [2, Z, n]
+    oldest: BoolArray
+    full_fraction: float  # share of tuples compared with the whole window
+    load: float  # r, as a share of all comparisons
+
+
+@dataclass(eq=False)
+class Controller:
+    """Cuts a plan, or the online estimate, by what is affordable.
+
+    Parameters
+    ----------
+    windows, utilities values
+        The operator's windows, and the utility of a match per pair of types.
+    plan
+        The published plan; None runs purely online.
+    tick_s
+        Time between decisions.
+    monitor_fraction, explore_fraction
+        Share of the budget for comparisons with whole windows, with and without a trusted plan.
+    drift_gain
+        The plan is stale when the online order would gain this share more output...
+    drift_checks
+        ...at so many checks in a row, ``drift_period_s`` apart.
+    """
+
+    windows: Windows
+    values: FloatArray
+    plan: Plan | None = None
+    tick_s: float = 0.25
+    monitor_fraction: float = 0.015
+    explore_fraction: float = 0.04
+    memory_s: float = 30.0
+    drift_gain: float = 0.05
+    drift_checks: int = 3
+    drift_period_s: float = 2.0
+    watch: bool = True
+    estimate: OnlineEstimate = field(init=False)
+    stale: bool = field(default=False, init=False)
+    replan_wanted: bool = field(default=False, init=False)
+    gain: float = field(default=1.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+        self._rates = np.zeros((2, self.values.shape[0]))
+        self._suspicious = 0
+        self._checked = -np.inf
+        self._present = self.windows.extents_s > 0
+
+    @classmethod
+    def of(cls, plan: Plan, **settings: object) -> Controller:
+        """Return the controller for a published plan."""
+        values = combine_utilities(plan.utilities, plan.combine)
+        share = {"monitor_fraction": plan.monitor_fraction} | settings
+        return cls(plan.windows, values, plan, **share)  # type: ignore[arg-type]
+
+    def swap(self, plan: Plan | None) -> None:
+        """Use another plan; trust it until shown otherwise."""
+        self.plan = plan
+        self.stale = self.replan_wanted = False
+        self._suspicious = 0
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the plan, not the online estimate, decides."""
+        return self.plan is not None and not self.stale
+
+    def decide(self, view: View) -> Decision:
+        """Return the selection for the next tick."""
+        self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
+        self._follow(view)
+        volumes = self.demand(view)
+        total = float(volumes.sum())
+        if total <= view.available:
+            everything = np.ones(volumes.shape)
+            return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
+        if self.watch and self.plan is not None and not self.stale:
+            self._check(view, volumes)
+        share = self.monitor_fraction if self.trusted else self._exploration()
+        available = max(view.available, 0.0)
+        full = min(share, share * available / total)
+        density = self._density()
+        order = self.plan.order if self.trusted and self.plan else selection.rank(density)
+        left = max(available - full * total, 0.0) / (1.0 - full)
+        take = selection.fill(order, volumes, left)
+        return Decision(take, selection.denser_side(density), full, available / total)
+
+    def _density(self) -> FloatArray:
+        if self.trusted and self.plan is not None:
+            return self.plan.density
+        return np.where(self._present[:, None, :], self.estimate.density(), -1.0)
+
+    def _exploration(self) -> float:
+        """Explore much while little is known: the share falls as hits come in."""
+        known = self.estimate.evidence / self.estimate.hits[0].size
+        return float(np.clip(self.explore_fraction * 25.0 / max(known, 1e-9),
+                             self.explore_fraction, 0.5))  # fmt: skip
+
+    def _follow(self, view: View) -> None:
+        """Follow the arrival rates."""
+        seen = view.arrived / max(view.elapsed_s, 1e-9)
+        self._rates = seen if not self._rates.any() else 0.5 * self._rates + 0.5 * seen
+
+    def demand(self, view: View) -> FloatArray:
+        """Comparisons that the tuples of the next tick would make with every basic window."""
+        coming = view.waiting + self._rates * (self.tick_s - STANDING_S)
+        stored = view.populations.astype(np.float64)
+        # During the tick the first basic window fills and the last one empties.
+        growth = self._rates.sum(axis=1) * self.tick_s / 2
+        stored[:, 0] += growth
+        for i, n in enumerate(self.windows.counts):
+            stored[i, n - 1] = max(stored[i, n - 1] - growth[i], 0.0)
+        return np.maximum(coming, 0.0)[::-1, :, None] * stored[:, None, :]
+
+    def _check(self, view: View, volumes: FloatArray) -> None:
+        """Compare the plan's order with the online one, each half judging the other's choice."""
+        assert self.plan is not None
+        if view.now - self._checked < self.drift_period_s or self.estimate.evidence < 200:
+            return
+        self._checked = view.now
+        planned = selection.fill(self.plan.order, volumes, view.available)
+        ours = theirs = 0.0
+        for half in range(2):
+            own = selection.fill(
+                selection.rank(self.estimate.density(half)), volumes, view.available
+            )
+            worth = volumes * self.estimate.raw(1 - half)
+            ours += float((own * worth).sum())
+            theirs += float((planned * worth).sum())
+        self.gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
+        self._suspicious = self._suspicious + 1 if self.gain > 1.0 + self.drift_gain else 0
+        if self._suspicious >= self.drift_checks:
+            self.stale = self.replan_wanted = True

@@ -1,0 +1,84 @@
+"""What the operator learns while it runs: densities per item, with forgetting.
+
+Selective processing does not bias this estimate, because hits are set against the comparisons made
+with the very same basic window; only items outside the selection need tuples compared with the
+whole window. Evidence is kept in two halves, so that a choice made on one can be judged on the
+other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from planning.arrays import FloatArray, IntArray
+from planning.joins import selection
+
+NEIGHBOURS = np.array([0.25, 0.5, 1.0, 0.5, 0.25])
+
+
+class OnlineEstimate:
+    """Hits, values and comparisons per half and item [half, window, type, basic window]."""
+
+    def __init__(self, values: FloatArray, basic_windows: int, memory_s: float) -> None:
+        types = values.shape[0]
+        shape = (2, 2, types, basic_windows)
+        self.memory_s = memory_s
+        self._utilities = values
+        self.hits = np.zeros(shape)
+        self.value = np.zeros(shape)
+        self.comparisons = np.zeros(shape)
+
+    def update(self, hits: IntArray, comparisons: IntArray, elapsed_s: float) -> None:
+        """Add new counts, shaped as the operator's tally, and forget older ones."""
+        kept = math.exp(-elapsed_s / self.memory_s)
+        found = hits.astype(np.float64)
+        self.hits = kept * self.hits + np.moveaxis(found.sum(axis=4), 2, 3)
+        self.value = kept * self.value + np.einsum("hijab,ab->hiaj", found, self._utilities)
+        self.comparisons = kept * self.comparisons + np.moveaxis(comparisons, 2, 3)
+
+    @property
+    def evidence(self) -> float:
+        """Hits seen, less those forgotten."""
+        return float(self.hits.sum())
+
+    def density(self, half: int | None = None, prior_hits: float = 10.0) -> FloatArray:
+        """Value per comparison of every item, from one half or both."""
+        pick = slice(None) if half is None else slice(half, half + 1)
+        value, hits, made = (a[pick].sum(axis=0) for a in (self.value, self.hits, self.comparisons))
+        near_hits, near_made = smooth(hits), smooth(made)
+        level = near_hits.sum() / near_made.sum() if near_made.sum() > 0 else 0.0
+        # A few hits' worth of the average keeps rarely seen items in the middle of the order.
+        base = 2.0 / level if level > 0 else 1.0
+        chance = (near_hits + base * level) / (near_made + base)
+        weight = prior_hits / np.maximum(chance, 1e-12) if level > 0 else np.ones_like(chance)
+        hits_known = hits + weight * chance
+        made_known = made + weight
+        mean = value / np.maximum(hits, 1e-12)
+        mean = np.where(hits > 0, mean, value.sum() / max(float(hits.sum()), 1e-12) or 1.0)
+        return np.asarray(
+            selection.shrunk_density(hits_known * mean, hits_known, made_known, prior_hits)
+            if hits.shape[1] > 1
+            else hits_known * mean / made_known
+        )
+
+    def raw(self, half: int) -> FloatArray:
+        """Unsmoothed value per comparison of one half; where nothing was compared, its estimate."""
+        made = self.comparisons[half]
+        estimate = self.density(half)
+        return np.where(made > 0, self.value[half] / np.maximum(made, 1e-12), estimate)
+
+
+def smooth(table: FloatArray) -> FloatArray:
+    """Weighted sums over neighbouring basic windows.
+
+    >>> smooth(np.array([[[0.0, 0.0, 4.0, 0.0, 0.0]]])).tolist()
+    [[[1.0, 2.0, 4.0, 2.0, 1.0]]]
+    """
+    n = table.shape[2]
+    padded = np.pad(table, ((0, 0), (0, 0), (2, 2)))
+    total = np.zeros(table.shape)
+    for k, weight in enumerate(NEIGHBOURS):
+        total += weight * padded[:, :, k : k + n]
+    return total

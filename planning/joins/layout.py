@@ -1,0 +1,120 @@
+"""How the rows of a sampled or offered batch hold tuples of two streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import Columns, FloatArray, IntArray
+from planning.errors import InvalidInput
+from planning.joins.model import Tuples, from_arrays
+
+NO_ITEM = -1
+ONE_TYPE = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of the columns; a plan carries them, so that a shedder needs no definition."""
+
+    stream: str  # column that names the stream
+    streams: tuple[str, str]  # its two values
+    time: str
+    type: str | None
+    types: tuple[str, ...]
+    items: tuple[str, ...]
+    weights: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, definition: Any) -> Layout:
+        """Return the layout that a stream definition describes."""
+        parameters = definition.parameters
+        values = {a.name: tuple(a.values) for a in definition.attributes}
+        first, second = values[parameters.stream]
+        types = values[parameters.type] if parameters.type else (ONE_TYPE,)
+        return cls(
+            parameters.stream,
+            (first, second),
+            parameters.time,
+            parameters.type,
+            types,
+            tuple(parameters.items),
+            tuple(parameters.weights),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, in a fixed order."""
+        type_column = (self.type,) if self.type else ()
+        return (self.stream, self.time, *type_column, *self.items, *self.weights)
+
+    def read(self, rows: Columns) -> tuple[IntArray, Tuples]:
+        """Read rows as tuples: the stream of each (0, 1, or -1 if unknown), and the tuples."""
+        missing = [name for name in self.columns if name not in rows]
+        if missing:
+            raise InvalidInput(f"rows must have the columns {', '.join(missing)}, got {list(rows)}")
+        stream = codes(rows[self.stream], self.streams)
+        kind = np.zeros(stream.size, dtype=np.int64)
+        if self.type is not None:
+            kind = codes(rows[self.type], self.types)
+        items = np.column_stack([_items(rows[name]) for name in self.items])
+        weights = None
+        if self.weights:
+            weights = np.column_stack([_numbers(rows[name]) for name in self.weights])
+        return stream, from_table(_numbers(rows[self.time]), items, weights, kind)
+
+    def streams_of(self, rows: Columns) -> tuple[Tuples, Tuples]:
+        """Split rows into the two streams, each in order of time; unreadable rows are left out."""
+        stream, batch = self.read(rows)
+        order = np.argsort(batch.time, kind="stable")
+        order = order[np.isfinite(batch.time[order]) & (batch.kind[order] >= 0)]
+        stream, batch = stream[order], batch.take(order)
+        return batch.take(stream == 0), batch.take(stream == 1)
+
+
+def from_table(
+    time: FloatArray, items: IntArray, weights: FloatArray | None, kind: IntArray
+) -> Tuples:
+    """Build tuples from a table of items, -1 where a row has no further one; an item counts once.
+
+    >>> t = from_table(np.array([0.5]), np.array([[7, -1, 3, 7]]), None, np.array([0]))
+    >>> t.items.tolist()
+    [3, 7]
+    """
+    order = np.argsort(items, axis=1, kind="stable")
+    sorted_items = np.take_along_axis(items, order, axis=1)
+    fresh = sorted_items > NO_ITEM
+    fresh[:, 1:] &= sorted_items[:, 1:] != sorted_items[:, :-1]
+    first = np.concatenate(([0], np.cumsum(fresh.sum(axis=1)))).astype(np.int64)
+    heavy = np.ones(items.shape) if weights is None else weights
+    return from_arrays(
+        time,
+        first,
+        sorted_items[fresh],
+        weights=np.take_along_axis(heavy, order, axis=1)[fresh],
+        kind=kind,
+    )
+
+
+def codes(values: Any, names: tuple[str, ...]) -> IntArray:
+    """Position of each value in ``names``, -1 for an unknown one.
+
+    >>> codes(np.array(["b", "x", "a"]), ("a", "b")).tolist()
+    [1, -1, 0]
+    """
+    texts = np.asarray(values).astype(str)
+    result = np.full(texts.size, -1, dtype=np.int64)
+    for code, name in enumerate(names):
+        result[texts == name] = code
+    return result
+
+
+def _numbers(values: Any) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _items(values: Any) -> IntArray:
+    numbers = np.nan_to_num(_numbers(values), nan=NO_ITEM, posinf=NO_ITEM, neginf=NO_ITEM)
+    return np.maximum(numbers, NO_ITEM).astype(np.int64)

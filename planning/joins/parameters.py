@@ -1,0 +1,126 @@
+"""The join family's part of a stream definition, with the paper's defaults (Section 6.1).
+
+A joins stream is a *pair* of streams: one row per sampled tuple, a category attribute says which of
+the two it belongs to. A set-valued attribute is spread over several integer attributes (``items``),
+-1 standing for "no further item"; a single-valued one is one attribute.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from planning.joins.model import Combine, Condition, ConditionKind, Windows
+
+
+class Parameters(BaseModel):
+    """How a windowed join is planned."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stream: str = Field(
+        default="stream",
+        description="Category attribute with two values: which of the two streams.",
+    )
+    time: str = Field(default="time_s", description="Attribute with the time of arrival, seconds.")
+    type: str | None = Field(
+        default=None, description="Category attribute with the type of a tuple; none: one type."
+    )
+    items: tuple[str, ...] = Field(
+        default=("item",),
+        min_length=1,
+        max_length=64,
+        description="Integer attributes that hold the items of a tuple's set; -1 is no item.",
+    )
+    weights: tuple[str, ...] = Field(
+        default=(), description="Attributes with the items' weights, in the order of items."
+    )
+    condition: ConditionKind = Field(default="overlap", description="When two tuples match.")
+    threshold: float = Field(
+        default=1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Common items an overlap needs, or the least inner product.",
+    )
+    window_s: tuple[float, float] = Field(
+        default=(20.0, 20.0), description="Sizes of the two windows, in seconds (w_1, w_2)."
+    )
+    basic_window_s: float = Field(
+        default=1.0, gt=0, description="Size of a basic window, in seconds (b)."
+    )
+    origin_s: float = Field(
+        default=0.0, allow_inf_nan=False, description="A time at which a basic window begins."
+    )
+    utilities: tuple[float, ...] = Field(
+        default=(), description="Utility of each type, in the order of its values; none: all 1."
+    )
+    combine: Combine = Field(
+        default="max", description="Utility of a match from the utilities of its two tuples."
+    )
+    load: float = Field(
+        default=0.1, gt=0, le=1, description="Operating point: fraction of comparisons made (r)."
+    )
+    monitor_fraction: float = Field(
+        default=0.015,
+        ge=0,
+        le=0.5,
+        description="Share of tuples, and at most of the budget, compared with the whole window.",
+    )
+    unit_cost_s: float | None = Field(
+        default=None, gt=0, description="Seconds per comparison, if known; else it is measured."
+    )
+    prior_hits: float = Field(
+        default=30.0, ge=0, description="Hits that weigh as much as the product model u * p."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        Windows(self.window_s, self.basic_window_s, self.origin_s)
+        Condition(self.condition, self.threshold)
+        if self.weights and len(self.weights) != len(self.items):
+            raise ValueError(
+                f"as many weights as items ({len(self.items)}), got {len(self.weights)}"
+            )
+        if any(not 0 <= u < float("inf") for u in self.utilities):
+            raise ValueError(f"utilities that are finite and not negative, got {self.utilities}")
+        if len(set(self.items)) != len(self.items):
+            raise ValueError("items that are distinct attributes")
+        return self
+
+    def check_definition(self, definition: Any) -> None:
+        """Refuse attributes that are missing or of the wrong kind."""
+        known = {a.name: a for a in definition.attributes}
+        type_name = [self.type] if self.type else []
+        for name in (self.stream, self.time, *type_name, *self.items, *self.weights):
+            if name not in known:
+                raise ValueError(
+                    f"attributes that include {name} (named in parameters), "
+                    f"got {', '.join(known)}"
+                )
+        stream = known[self.stream]
+        if stream.type != "category" or len(stream.values) != 2:
+            raise ValueError(f"{self.stream} to be a category with two values, the two streams")
+        if self.type and known[self.type].type != "category":
+            raise ValueError(f"{self.type} to be a category whose values are the types")
+        types = len(known[self.type].values) if self.type else 1
+        if self.utilities and len(self.utilities) != types:
+            raise ValueError(f"one utility per type ({types}), got {len(self.utilities)}")
+        for name in self.items:
+            if known[name].type != "int":
+                raise ValueError(f"{name} to be an int attribute: an item, or -1 for none")
+
+    @property
+    def windows(self) -> Windows:
+        """The windows and their grid."""
+        return Windows(self.window_s, self.basic_window_s, self.origin_s)
+
+    @property
+    def join_condition(self) -> Condition:
+        """The join condition."""
+        return Condition(self.condition, self.threshold)
+
+    @property
+    def single_valued(self) -> bool:
+        """Whether tuples hold one value each."""
+        return len(self.items) == 1

@@ -1,0 +1,311 @@
+"""The runtime: a windowed join that compares only what its plan says, and adapts by itself.
+
+``push(stream, batch)`` joins: it is the operator itself. ``offer(batch)`` only decides, for an
+operator elsewhere: row k of its mask says with which basic windows of the other stream's window
+tuple k is to be compared, newest first. Neither ever raises because of the data.
+
+Give ``budget_per_s`` (comparisons per second) or ``cpu_share`` (of one core, by measured time) and
+the load follows by itself at every tick; otherwise the load is what ``set_load`` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import InvalidInput, check_between
+from planning.joins.control import Controller, View
+from planning.joins.engine import Matches, Selection, WindowedJoin
+from planning.joins.model import Tuples, combine_utilities, types_in_range
+from planning.joins.plan import Plan, Setting
+from planning.joins.statistics import merge
+
+SMOOTHING = 0.2  # weight of the newest batch in the measured cost per comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the shedder has done since it started."""
+
+    offered: int  # tuples
+    dropped: int  # tuples that ``offer`` lets be compared with nothing; they are stored all the same
+    compared: int  # comparisons made, or granted by ``offer``
+    possible: int  # comparisons that the complete join would have made
+    matches: int
+    rejected: int  # tuples set aside: no number as time, items outside the vocabulary
+    late: int
+    ignored: int  # tuples older than the windows
+    clock_resets: int
+    unknown_types: int
+    stale: bool  # the plan's order has been found wrong; a new plan is wanted
+
+    @property
+    def passed_fraction(self) -> float:
+        """Share of comparisons made; 1 before the first."""
+        return self.compared / self.possible if self.possible else 1.0
+
+
+class Shedder:
+    """Joins two streams within a load.
+
+    Parameters
+    ----------
+    plan
+        The plan to apply.
+    load
+        Fraction r of all comparisons to make, unless a budget decides.
+    budget_per_s
+        Comparisons per second of stream time.
+    cpu_share
+        Share of one core, measured; seconds of work per second of stream time.
+    tick_s
+        Time between two decisions, in stream time.
+    adapt
+        Whether to watch the time correlation and leave a plan that has gone stale.
+    clock
+        Seconds of processor time.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        load: float = 1.0,
+        *,
+        budget_per_s: float | None = None,
+        cpu_share: float | None = None,
+        tick_s: float = 0.25,
+        adapt: bool = True,
+        seed: int = 1,
+        clock: Callable[[], float] = time.process_time,
+    ) -> None:
+        if budget_per_s is not None and cpu_share is not None:
+            raise InvalidInput("budget_per_s and cpu_share exclude each other, got both; give one")
+        if budget_per_s is not None:
+            check_between("budget_per_s", budget_per_s, 0.0, float("inf"))
+        if cpu_share is not None:
+            check_between("cpu_share", cpu_share, 0.0, 1.0)
+        self.tick_s = check_between("tick_s", tick_s, 0.0, 3600.0, open_low=True)
+        self.budget_per_s, self.cpu_share, self.adapt = budget_per_s, cpu_share, adapt
+        self._clock, self._seed = clock, seed
+        self.unit_cost_s = plan.unit_cost_s  # seconds per comparison
+        self._offered = self._possible = self._granted = self._unreadable = 0
+        self._dropped = 0
+        self._numbers = [0, 0]
+        self._start(plan, load)
+
+    def _start(self, plan: Plan, load: float) -> None:
+        self.plan = plan
+        self.values = combine_utilities(plan.utilities, plan.combine)
+        self.join = WindowedJoin(
+            plan.windows,
+            plan.condition,
+            vocabulary=plan.vocabulary,
+            single_valued=plan.single_valued,
+            values=self.values,
+            unknown_type=int(np.argmin(plan.utilities)),
+            seed=self._seed,
+        )
+        self.controller = Controller.of(plan, tick_s=self.tick_s, watch=self.adapt)
+        self._credit = np.zeros(plan.density.shape)
+        self._arrived = np.zeros((2, len(plan.types)))
+        self._last_hits = self.join.tally.hits.copy()
+        self._last_made = self.join.tally.comparisons.copy()
+        self._tick_at: float | None = None
+        self.set_load(load)
+
+    @property
+    def setting(self) -> Setting:
+        """The plan's setting at the load."""
+        return self._setting
+
+    @property
+    def replan_wanted(self) -> bool:
+        """Whether the plan has been found stale and a new one is asked for."""
+        return self.controller.replan_wanted
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far."""
+        from planning.joins import probe
+
+        total = self.join.tally.total
+        return Counters(
+            offered=self._offered,
+            dropped=self._dropped,
+            compared=int(total[probe.COMPARED]) + self._granted,
+            possible=int(total[probe.POSSIBLE]) + self._possible,
+            matches=int(total[probe.MATCHED]),
+            rejected=self.join.rejected + self._unreadable,
+            late=int(total[probe.LATE_IN]),
+            ignored=int(total[probe.EXPIRED_IN]),
+            clock_resets=int(total[probe.RESETS]),
+            unknown_types=self.join.unknown,
+            stale=self.controller.stale,
+        )
+
+    def set_load(self, load: float) -> None:
+        """Follow a new load; windows, credits and counters go on."""
+        self._setting = self.plan.at(load)
+        self.load = self._setting.load
+        self._select(self._setting.take, self._setting.oldest)
+        self.join.full_fraction = 0.0
+
+    def swap(self, plan: Plan) -> None:
+        """Follow a new plan; the windows go on if it is over the same ones."""
+        old = self.plan
+        same = (old.windows, old.condition, old.types, old.vocabulary) == (
+            plan.windows, plan.condition, plan.types, plan.vocabulary,
+        )  # fmt: skip
+        if not same:
+            self._start(plan, self.load)
+            return
+        self.plan = plan
+        self.values = combine_utilities(plan.utilities, plan.combine)
+        self.join.values = self.values
+        self.controller.swap(plan)
+        self.set_load(self.load)
+
+    def push(self, stream: int, batch: Tuples) -> Matches:
+        """Join a batch of one stream, in its order; return the matches it completes."""
+        if stream not in (0, 1):
+            raise InvalidInput(f"stream must be 0 or 1, got {stream!r}")
+        numbers = self._numbers[stream] + np.arange(len(batch))
+        self._numbers[stream] += len(batch)
+        return self._push(np.full(len(batch), stream), numbers, batch)
+
+    def push_pair(self, left: Tuples, right: Tuples) -> Matches:
+        """Join a stretch of both streams in order of time, deciding anew at every tick."""
+        stream, rows, batch = merge(left, right)
+        numbers = rows + np.array(self._numbers)[stream]
+        for i, part in enumerate((left, right)):
+            self._numbers[i] += len(part)
+        ticks = np.floor(np.nan_to_num(batch.time) / self.tick_s)
+        cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), len(batch)]
+        found = [
+            self._push(stream[a:b], numbers[a:b], batch.slice(a, b))
+            for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+        return Matches(
+            np.concatenate([m.left for m in found]), np.concatenate([m.right for m in found])
+        )
+
+    def _push(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
+        self._offered += len(batch)
+        kinds = types_in_range(batch.kind, self.join.types, self.join.unknown_type)
+        np.add.at(self._arrived, (stream, kinds), 1)
+        before, begun = self.join.tally.total[0], self._clock()
+        matches = self.join.push_merged(stream, numbers, batch)
+        self._measure(int(self.join.tally.total[0] - before), self._clock() - begun)
+        self._tick()
+        return matches
+
+    def _select(self, take: FloatArray, oldest: BoolArray) -> None:
+        self.join.select(Selection.of_fractions(take, oldest))
+
+    def _measure(self, compared: int, seconds: float) -> None:
+        """Follow the cost per comparison: feed-forward control needs it."""
+        if compared <= 0 or seconds <= 0:
+            return
+        cost = seconds / compared
+        old = self.unit_cost_s
+        self.unit_cost_s = cost if old is None else (1 - SMOOTHING) * old + SMOOTHING * cost
+
+    def _tick(self) -> None:
+        """Decide anew once a tick of stream time has passed."""
+        now = float(self.join.tally.now[0])
+        if not np.isfinite(now):
+            return
+        if self._tick_at is None or now < self._tick_at - self.tick_s:  # first, or clock set back
+            self._tick_at = now
+            return
+        elapsed = now - self._tick_at
+        if elapsed < self.tick_s:
+            return
+        view = self._view(now, elapsed)
+        self._tick_at = now
+        if self.budget_per_s is None and self.cpu_share is None:
+            self._watch(view)
+            return
+        decision = self.controller.decide(view)
+        self.load = min(1.0, decision.load)
+        self._select(decision.take, decision.oldest)
+        self.join.full_fraction = decision.full_fraction
+
+    def _watch(self, view: View) -> None:
+        """At a given load: spend that share of the comparisons that lie ahead."""
+        total = float(self.controller.demand(view).sum())
+        share = View(
+            view.now, view.elapsed_s, view.arrived, view.waiting, view.populations, view.hits,
+            view.comparisons, self.load * total if self.load < 1.0 else np.inf,
+        )  # fmt: skip
+        decision = self.controller.decide(share)
+        self._select(decision.take, decision.oldest)
+        self.join.full_fraction = decision.full_fraction if self.adapt else 0.0
+
+    def _view(self, now: float, elapsed: float) -> View:
+        tally = self.join.tally
+        hits, made = tally.hits - self._last_hits, tally.comparisons - self._last_made
+        self._last_hits, self._last_made = tally.hits.copy(), tally.comparisons.copy()
+        arrived, self._arrived = self._arrived, np.zeros_like(self._arrived)
+        return View(
+            now, elapsed, arrived, np.zeros_like(arrived), self.join.populations(), hits, made,
+            self._affordable(),
+        )  # fmt: skip
+
+    def _affordable(self) -> float:
+        if self.budget_per_s is not None:
+            return self.budget_per_s * self.tick_s
+        if self.cpu_share is not None and self.unit_cost_s:
+            return self.cpu_share * self.tick_s / self.unit_cost_s
+        return float("inf")
+
+    def offer(self, batch: Mapping[str, Any]) -> BoolArray:
+        """Decide on rows: with which basic windows of the other stream each is to be compared.
+
+        A fraction of a basic window is spread over tuples: of two tuples at r = 0.5 one is
+        compared with it. Rows that cannot be read are compared with nothing.
+        """
+        n = self.plan.windows.most
+        try:
+            stream, tuples = self.plan.layout.read(batch)
+        except Exception:
+            size = max((len(column) for column in batch.values()), default=0)
+            self._unreadable += size
+            self._offered += size
+            self._dropped += size
+            return np.zeros((size, n), dtype=np.bool_)
+        keep = np.zeros((len(tuples), n), dtype=np.bool_)
+        kind = types_in_range(tuples.kind, self.join.types, self.join.unknown_type)
+        self._offered += len(tuples)
+        for i in range(2):
+            for z in range(self.join.types):
+                rows = np.flatnonzero((stream == 1 - i) & (kind == z))
+                keep[rows] = self._spread(i, z, rows.size)
+        known = int((stream >= 0).sum())
+        self._granted += int(keep.sum())
+        self._dropped += int((~keep.any(axis=1)).sum())
+        self._possible += known * n
+        return keep
+
+    def offer_one(self, item: Mapping[str, Any]) -> BoolArray:
+        """Decide on one row: the mask over basic windows."""
+        row = self.offer({name: np.asarray([value]) for name, value in item.items()})
+        return np.asarray(row[0])
+
+    def _spread(self, i: int, z: int, rows: int) -> BoolArray:
+        """Grant each basic window to a fraction of the tuples, evenly, by counters."""
+        take = self._setting.take[i, z]
+        steps = self._credit[i, z] + np.arange(1, rows + 1)[:, None] * take
+        before = np.concatenate((self._credit[i, z][None, :], steps[:-1])) if rows else steps
+        granted = np.floor(steps + 1e-9) > np.floor(before + 1e-9)
+        if rows:
+            self._credit[i, z] = np.mod(steps[-1], 1.0)
+        return np.asarray(granted & (self.plan.windows.extents_s[i] > 0))
+
+
+__all__ = ["Counters", "Shedder"]

@@ -1,0 +1,155 @@
+"""The match histogram: hits and comparisons per window, basic window and type.
+
+``build`` is the NumPy reference of the Spark app: both number basic windows on the same grid, count
+a pair once, when the later tuple arrives, and give equal integers. At equal times stream 0 comes
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import Columns, IntArray, frozen_ints
+from planning.errors import StatisticsError
+from planning.joins.layout import Layout
+from planning.joins.model import Condition, Tuples, Windows, concatenate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Counts over pairs of sampled tuples; sampling thins hits and comparisons alike."""
+
+    windows: Windows
+    types: tuple[str, ...]
+    hits: IntArray  # [2, n, Z probing, Z stored]
+    comparisons: IntArray  # [2, n, Z probing]
+    type_counts: IntArray  # [2, Z] tuples per stream and type
+    span_s: float  # from the first to the last sampled tuple
+
+    @property
+    def samples(self) -> int:
+        """Number of sampled tuples."""
+        return int(self.type_counts.sum())
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "window_s": list(self.windows.window_s),
+            "basic_window_s": self.windows.basic_window_s,
+            "origin_s": self.windows.origin_s,
+            "types": list(self.types),
+            "hits": self.hits.ravel().tolist(),
+            "comparisons": self.comparisons.ravel().tolist(),
+            "type_counts": self.type_counts.tolist(),
+            "span_s": self.span_s,
+            "samples": self.samples,
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Statistics:
+        """Read the JSON form back."""
+        windows = Windows(
+            tuple(document["window_s"]), document["basic_window_s"], document["origin_s"]
+        )
+        types = tuple(document["types"])
+        n, z = windows.most, len(types)
+        return cls(
+            windows=windows,
+            types=types,
+            hits=frozen_ints(np.reshape(document["hits"], (2, n, z, z))),
+            comparisons=frozen_ints(np.reshape(document["comparisons"], (2, n, z))),
+            type_counts=frozen_ints(document["type_counts"]),
+            span_s=float(document["span_s"]),
+        )
+
+
+def build(samples: Columns, definition: Any) -> Statistics:
+    """Build the match histogram of samples that fit in memory."""
+    layout = Layout.of(definition)
+    left, right = layout.streams_of(samples)
+    parameters = definition.parameters
+    types = layout.types
+    hits, comparisons = histogram(
+        left, right, parameters.windows, parameters.join_condition, len(types)
+    )
+    times = np.concatenate((left.time, right.time))
+    counts = np.array([np.bincount(part.kind, minlength=len(types)) for part in (left, right)])
+    span = float(times.max() - times.min()) if times.size else 0.0
+    return assemble(parameters.windows, types, hits, comparisons, counts, span)
+
+
+def assemble(
+    windows: Windows,
+    types: tuple[str, ...],
+    hits: IntArray,
+    comparisons: IntArray,
+    type_counts: IntArray,
+    span_s: float,
+) -> Statistics:
+    """Put counts together; both streams must have been seen."""
+    seen = type_counts.sum(axis=1)
+    if not seen.all():
+        raise StatisticsError(
+            f"samples must hold tuples of both streams, got {seen[0]} and {seen[1]}; "
+            "check the landing folder and the quarantine"
+        )
+    return Statistics(
+        windows, types, frozen_ints(hits), frozen_ints(comparisons), frozen_ints(type_counts),
+        float(span_s),
+    )  # fmt: skip
+
+
+def histogram(
+    left: Tuples,
+    right: Tuples,
+    windows: Windows,
+    condition: Condition,
+    types: int,
+    *,
+    count_from: float = -np.inf,
+    count_to: float = np.inf,
+) -> tuple[IntArray, IntArray]:
+    """Count hits and comparisons of the full join, for probing tuples in a span of time.
+
+    Tuples before ``count_from`` only fill the windows; so a long stream can be counted in blocks,
+    each with one window of context, and the blocks' counts add up.
+    """
+    from planning.joins.engine import WindowedJoin
+
+    stream, rows, merged = merge(left, right)
+    largest = int(merged.items.max()) + 1 if merged.items.size else 1
+    join = WindowedJoin(
+        windows,
+        condition,
+        vocabulary=largest if not merged.items.size or merged.items.min() >= 0 else None,
+        values=np.ones((types, types)),
+        emit=False,
+    )
+    begin, end = np.searchsorted(merged.time, [count_from, count_to], side="left")
+    join.push_merged(stream[:begin], rows[:begin], merged.slice(0, int(begin)))
+    before = join.tally.hits.sum(axis=0), join.tally.comparisons.sum(axis=0)
+    join.push_merged(stream[begin:end], rows[begin:end], merged.slice(int(begin), int(end)))
+    return (
+        np.asarray(join.tally.hits.sum(axis=0) - before[0]),
+        np.asarray(join.tally.comparisons.sum(axis=0) - before[1]),
+    )
+
+
+def merge(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
+    """Both streams in order of time: stream, row within the stream, and the tuples.
+
+    At equal times stream 0 comes first.
+
+    >>> from planning.joins.model import single_values
+    >>> s, rows, _ = merge(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
+    >>> s.tolist(), rows.tolist()
+    ([0, 1, 0], [0, 0, 1])
+    """
+    both = concatenate([left, right])
+    stream = np.repeat([0, 1], [len(left), len(right)])
+    rows = np.concatenate([np.arange(len(left)), np.arange(len(right))])
+    order = np.argsort(both.time, kind="stable")
+    return stream[order], rows[order], both.take(order)

@@ -1,0 +1,310 @@
+"""The LIRA plan: regions, their levels of importance, and the exact throttlers for every z.
+
+Regions are leaves of a tree of halvings. Each has a level, the quantised ratio of importance to
+update weight, m/(n·s); regions of one level always share one throttler, so the exact path over
+levels (:class:`~planning.lira.throttlers.ThrottlerPath`) is the whole plan. ``plan.at(z)`` is a
+point on it; mobile nodes that hold the levels follow a new z from a few bytes
+(:mod:`planning.lira.compact`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from planning.arrays import FloatArray, frozen
+from planning.errors import ArtifactError, InvalidInput, PlanningError, check_between
+from planning.lira.axis import ErrorAxis
+from planning.lira.model import Frame
+from planning.lira.partition import Partition
+from planning.lira.reduction import ReductionCurve
+from planning.lira.throttlers import ThrottlerPath
+
+FORMAT = 1
+CORRECTIONS = 8
+SYMBOLS = "LXY"  # a leaf, x halved, y halved
+
+Levels = NDArray[np.uint8]
+
+
+class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """A LIRA plan as published.
+
+    ``tree`` is the preorder of halvings: L a region, X halved across, Y halved upright, lower half
+    first, starting from the grid padded to a power of two. ``level`` has one entry per region;
+    the lists of levels have one entry per level, the curves one per threshold Δmin + k·c.
+    """
+
+    format: int
+    bounds: list[float]
+    side: int
+    lowest_threshold: float
+    highest_threshold: float
+    segments: int
+    tree: str
+    level: list[int]
+    ratio: list[float]
+    weight: list[float]
+    inside: list[float]
+    reduction: list[float]
+    errors: list[float]
+    departure: float
+    fairness_threshold: float
+    throttle_fraction: float
+    reports_per_position: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What nodes need right now.
+
+    Attributes
+    ----------
+    load
+        z as asked for.
+    throttlers
+        Δ_i of every region, metres.
+    by_level
+        The same per level.
+    expenditure
+        Fraction of the updates of Δmin that remains, by the measured f.
+    """
+
+    load: float
+    throttlers: FloatArray
+    by_level: FloatArray
+    expenditure: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the budget can be met; if not, ``expenditure`` says how far it gets."""
+        return self.expenditure <= self.load * (1 + 1e-6) + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Shedding regions and update throttlers for every throttle fraction.
+
+    Attributes
+    ----------
+    frame
+        Space, grid and thresholds.
+    partition
+        The shedding regions A_i.
+    level
+        Level of every region.
+    ratio, weight, inside
+        Per level: importance per update weight; share of the update weight n·s; share of the
+        queries' results (0 everywhere without queries).
+    reduction, errors
+        Measured f and mean position error, per threshold.
+    departure
+        Cost of leaving Δmin at all (:mod:`planning.lira.axis`).
+    reports_per_position
+        Updates that Δmin causes per recorded position, from the samples.
+    """
+
+    frame: Frame
+    partition: Partition
+    level: Levels
+    ratio: FloatArray
+    weight: FloatArray
+    inside: FloatArray
+    reduction: FloatArray
+    errors: FloatArray
+    departure: float
+    fairness_threshold: float
+    throttle_fraction: float
+    reports_per_position: float
+
+    def __post_init__(self) -> None:
+        sizes = {self.ratio.size, self.weight.size, self.inside.size}
+        points = {self.reduction.size, self.errors.size}
+        if len(sizes) != 1 or points != {self.frame.segments + 1}:
+            raise InvalidInput(
+                f"a plan must have one number per level and {self.frame.segments + 1} per curve, "
+                f"got {sorted(sizes)} and {sorted(points)}"
+            )
+        if self.level.size != self.regions or (self.level >= self.ratio.size).any():
+            raise InvalidInput(
+                f"a plan must have one level below {self.ratio.size} for each of {self.regions} "
+                f"regions, got {self.level.size}"
+            )
+
+    @property
+    def regions(self) -> int:
+        """Number of shedding regions l."""
+        return self.partition.regions
+
+    @cached_property
+    def curve(self) -> ReductionCurve:
+        """The update-reduction function, measured and convexified."""
+        return ReductionCurve.of(self.frame.thresholds, self.reduction)
+
+    @cached_property
+    def axis(self) -> ErrorAxis:
+        """The axis on which throttlers are chosen."""
+        return ErrorAxis.of(self.curve, self.departure)
+
+    @cached_property
+    def path(self) -> ThrottlerPath:
+        """The exact throttlers of every level, on the axis, as a function of z."""
+        return ThrottlerPath.of(
+            self.weight * self.ratio, self.weight, self.axis.curve, self.fairness_threshold
+        )
+
+    @cached_property
+    def raster(self) -> NDArray[np.uint8]:
+        """The level of every cell, ``[iy, ix]``."""
+        painted: NDArray[np.uint8] = self.partition.paint(self.level).astype(np.uint8)
+        return painted
+
+    @property
+    def floor(self) -> float:
+        """The smallest throttle fraction that Δmax can reach."""
+        return self.curve.floor
+
+    def at(self, load: float) -> Setting:
+        """Return the optimal setting at throttle fraction ``load``.
+
+        The path is exact for the convexified f; where the measured f lies above it the point is
+        moved down the path until the measured budget holds.
+        """
+        z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
+        wanted = z
+        for _ in range(CORRECTIONS):
+            by_level = self._by_level(wanted)
+            spent = self._spent(by_level)
+            over = spent - z
+            if over <= 1e-9 or wanted <= self.floor:
+                break
+            wanted = max(wanted - 1.05 * over, 0.0)
+        by_level.flags.writeable = False
+        throttlers = by_level[self.level]
+        throttlers.flags.writeable = False
+        return Setting(z, throttlers, by_level, spent)
+
+    def _by_level(self, z: float) -> FloatArray:
+        """Return Δ per level; a level that no weight has follows the one below it."""
+        return self.axis.thresholds(self.path.at(z).throttlers)[self._follows]
+
+    @cached_property
+    def _follows(self) -> NDArray[np.int64]:
+        used = np.flatnonzero(self.weight > 0)
+        if not used.size:
+            return np.arange(self.weight.size)
+        before = np.searchsorted(used, np.arange(self.weight.size), side="right") - 1
+        return used[np.maximum(before, 0)]
+
+    def _spent(self, by_level: FloatArray) -> float:
+        total = float(self.weight.sum())
+        return float(self.weight @ self.curve(by_level)) / total if total > 0 else 0.0
+
+    def predicted_error(self, load: float) -> float:
+        """Return the predicted mean position error E_P of query results, metres."""
+        by_level = self.at(load).by_level
+        each = np.interp(by_level, self.frame.thresholds, self.errors)
+        return float(self.inside @ each)
+
+    def predicted_quality(self, load: float) -> float:
+        """Return 1 − E_P/Δmax as predicted: 1 means nothing lost."""
+        return float(np.clip(1.0 - self.predicted_error(load) / self.frame.high, 0.0, 1.0))
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a person wants to know at a glance."""
+        setting = self.at(self.throttle_fraction)
+        return {
+            "regions": self.regions,
+            "cells": self.frame.side,
+            "levels": int(np.unique(self.level).size),
+            "fairness_threshold": self.fairness_threshold,
+            "throttle_fraction": self.throttle_fraction,
+            "lowest_reachable_fraction": round(self.floor, 6),
+            "lowest_throttler": round(float(setting.throttlers.min()), 3),
+            "highest_throttler": round(float(setting.throttlers.max()), 3),
+            "departure": round(self.departure, 3),
+            "predicted_error_m": round(self.predicted_error(self.throttle_fraction), 4),
+            "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),
+        }
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form, as :class:`PlanDocument` describes it."""
+        return {
+            "format": FORMAT,
+            "bounds": list(self.frame.bounds),
+            "side": self.frame.side,
+            "lowest_threshold": self.frame.low,
+            "highest_threshold": self.frame.high,
+            "segments": self.frame.segments,
+            "tree": "".join(SYMBOLS[s] for s in self.partition.symbols.tolist()),
+            "level": self.level.tolist(),
+            "ratio": self.ratio.tolist(),
+            "weight": self.weight.tolist(),
+            "inside": self.inside.tolist(),
+            "reduction": self.reduction.tolist(),
+            "errors": self.errors.tolist(),
+            "departure": self.departure,
+            "fairness_threshold": self.fairness_threshold,
+            "throttle_fraction": self.throttle_fraction,
+            "reports_per_position": self.reports_per_position,
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Plan:
+        """Read the JSON form back; refuse what does not fit together."""
+        try:
+            read = msgspec.convert(document, PlanDocument)
+            if read.format != FORMAT or len(read.bounds) != 4 or set(read.tree) - set(SYMBOLS):
+                raise ArtifactError(
+                    f"lira plan must have format {FORMAT}, four bounds and a tree of {SYMBOLS}, "
+                    f"got format {read.format} and {len(read.bounds)} bounds"
+                )
+            a, b, c, d = read.bounds
+            frame = Frame(
+                (a, b, c, d), read.side, read.lowest_threshold, read.highest_threshold,
+                read.segments,
+            )  # fmt: skip
+            symbols = np.array([SYMBOLS.index(s) for s in read.tree], dtype=np.uint8)
+            levels = np.array(read.level, dtype=np.int64)
+            if levels.size and not (0 <= levels.min() and levels.max() < 256):
+                raise ArtifactError(
+                    f"levels must lie in [0, 255], got {levels.min()} … {levels.max()}"
+                )
+            return cls(
+                frame,
+                Partition.of(read.side, symbols),
+                levels.astype(np.uint8),
+                frozen(read.ratio),
+                frozen(read.weight),
+                frozen(read.inside),
+                frozen(read.reduction),
+                frozen(read.errors),
+                read.departure,
+                read.fairness_threshold,
+                read.throttle_fraction,
+                read.reports_per_position,
+            )
+        except msgspec.ValidationError as error:
+            raise ArtifactError(f"lira plan must fit its schema, got: {error}") from None
+        except ArtifactError:
+            raise
+        except PlanningError as error:
+            raise ArtifactError(f"lira plan does not fit together: {error}") from None
+
+    def to_bytes(self) -> bytes:
+        """Return the compact binary form; it decodes to an equal plan."""
+        from planning.lira import compact
+
+        return compact.encode_plan(self)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Plan:
+        """Read the compact binary form back."""
+        from planning.lira import compact
+
+        return compact.decode_plan(payload)

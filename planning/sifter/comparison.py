@@ -1,0 +1,144 @@
+"""Partitioners and random dropping on generated workloads: the measurements behind the figures.
+
+Loss is 1 - V*(Q), measured on fresh tuples that are really shed, over the loss of random dropping
+at the same load; the server drops blindly whatever passes above z. Shedders run without correction
+here, so that partitionings are compared as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import FloatArray
+from planning.sifter import statistics
+from planning.sifter.parameters import Parameters
+from planning.sifter.plan import Pins, Plan, single_precision
+from planning.sifter.queries import Queries
+from planning.sifter.shedder import Shedder
+from planning.sifter.simulate import Bench
+from planning.sifter.space import Axis, Space
+from planning.sifter.workload import Distribution, Settings, Workload
+
+WORKLOADS: tuple[tuple[Distribution, Distribution], ...] = (
+    ("UNIF", "SKEW"),
+    ("SKEW", "UNIF"),
+    ("SKEW", "SKEW"),
+    ("UNIF", "UNIF"),
+)
+PAPER = ("uniform_grid", "data_equi_depth", "query_equi_depth", "qdpart")
+LABELS = {
+    "uniform_grid": "UGRID",
+    "data_equi_depth": "DEDP",
+    "query_equi_depth": "QEDP",
+    "qdpart": "QDPart",
+    "cost_tree": "cost tree",
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A stream definition as far as statistics need one."""
+
+    attributes: tuple[Axis, ...]
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    name: str
+    type: str
+    bounds: tuple[float, float]
+    values: tuple[str, ...] = ()
+
+
+def unit_space(dimensions: int) -> tuple[Any, ...]:
+    """Return the attributes of [0, 1]**n."""
+    return tuple(_Attribute(f"x{k}", "float", (0.0, 1.0)) for k in range(dimensions))
+
+
+def build_plan(
+    points: FloatArray, asked: Queries, parameters: Parameters, attributes: tuple[Any, ...]
+) -> Plan:
+    """Make a plan from all the points; the paper's partitioners go without calibration."""
+    definition = Given(attributes, parameters)
+    sample = statistics.draw(points, parameters.sample_size)
+    partition = statistics.divide(sample, definition, asked)
+    counts = statistics.count(points, partition)
+    made = statistics.assemble(partition, counts, definition, len(sample), asked)
+    space = Space.of(definition)
+    return Plan(
+        space=space,
+        partition=partition,
+        frequency=single_precision(made.frequency),
+        region_qos=single_precision(made.region_qos),
+        queried=made.queried,
+        base_qos=made.base_qos,
+        fairness_threshold=parameters.fairness_threshold,
+        throttle_fraction=parameters.throttle_fraction,
+        pins=Pins.of([], [], len(space.axes)),
+    )
+
+
+def parameters_for(partitioner: str, regions: int, samples: int, **more: Any) -> Parameters:
+    """Return parameters as each partitioner is meant: calibrated only if it is not the paper's."""
+    return Parameters(
+        partitioner=partitioner,  # type: ignore[arg-type]
+        regions=regions,
+        sample_size=max(samples, 2),
+        calibrate=partitioner not in PAPER,
+        **more,
+    )
+
+
+class Scenario:
+    """One drawn workload with its samples and fresh tuples; plans are measured on it."""
+
+    def __init__(
+        self, settings: Settings, seed: int, samples: int = 1000, fresh: int = 100_000
+    ) -> None:
+        self.workload = Workload(settings, seed)
+        self.attributes = unit_space(settings.dimensions)
+        self.samples = self.workload.tuples(samples)
+        self.fresh = self.workload.tuples(fresh)
+        self.bench = Bench(self.fresh, self.workload.queries)
+
+    def plan(self, partitioner: str, regions: int, **more: Any) -> Plan:
+        """Make a plan with the named partitioner."""
+        parameters = parameters_for(partitioner, regions, len(self.samples), **more)
+        return build_plan(self.samples, self.workload.queries, parameters, self.attributes)
+
+    def losses(self, plan: Plan, loads: Sequence[float]) -> FloatArray:
+        """Return the loss at each load over random dropping's."""
+        lost = []
+        reachable = float(self.workload.queries.coefficient[self.bench.matches > 0].sum())
+        for z in loads:
+            keep = Shedder(plan, z, correct=False).offer(self.fresh)
+            loss = 1.0 - self.bench.measure(keep, z).quality
+            lost.append(loss / ((1.0 - z) * reachable))
+        return np.array(lost)
+
+
+def loss_table(
+    partitioners: Iterable[str],
+    regions: Iterable[int],
+    loads: Sequence[float],
+    seeds: Iterable[int],
+    workloads: Iterable[tuple[Distribution, Distribution]] = WORKLOADS,
+    fresh: int = 100_000,
+    **settings: Any,
+) -> dict[tuple[str, str, int, str], FloatArray]:
+    """Return losses (seeds, loads) for each data and query distribution, l and partitioner."""
+    table: dict[tuple[str, str, int, str], list[FloatArray]] = {}
+    partitioners, regions = tuple(partitioners), tuple(regions)
+    for data, query in workloads:
+        for seed in seeds:
+            scenario = Scenario(Settings(data=data, query=query, **settings), seed, fresh=fresh)
+            for count in regions:
+                for name in partitioners:
+                    row = scenario.losses(scenario.plan(name, count), loads)
+                    table.setdefault((data, query, count, name), []).append(row)
+    return {key: np.array(rows) for key, rows in table.items()}

@@ -1,0 +1,282 @@
+"""The profile of a stream for attribute shedding, from samples of any size.
+
+Reads ``samples/train`` of the run and writes ``statistics.json``. Values become numbers, votes find
+the cycle, then every entity's reports are profiled in blocks, in parallel: lag errors first, dead
+bands once the scale is known. The sums are added in one order on the driver, so the result has the
+same bytes as :func:`planning.attributes.statistics.build`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from planning.arrays import FloatArray
+from planning.attributes import profile
+from planning.attributes.cycles import CycleIdentifier
+from planning.attributes.encoding import Encoded, encode, row_keys, stream_code, stream_name
+from planning.attributes.statistics import (
+    MAX_ENTITIES,
+    Schema,
+    Statistics,
+    StreamProfile,
+    assemble,
+    band_sums,
+    check_samples,
+    sizes_of,
+    window_of,
+)
+from planning.errors import StatisticsError
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
+from spark_apps import attribute_votes
+from spark_apps.session import map_in_arrow, quoted, read_parquet, run_app
+
+CONTENT = "_content"
+ENTITY = "_entity"
+REPORT = "_report"
+BLOCK = "_block"
+ARRIVAL = "_arrival"
+Sums = Callable[[FloatArray], FloatArray]
+"""From one block of an entity's reports to a vector of partial sums."""
+
+
+def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+    """Build the profile from the clean rows in ``samples``."""
+    schema = Schema.of(definition)
+    parameters = definition.parameters
+    missing = sorted({*schema.names, *parameters.order_by} - set(samples.columns))
+    if missing:
+        raise StatisticsError(f"samples must hold every attribute, got none of {missing}")
+    texts = [name for name, kind in samples.dtypes if kind == "string"]
+    numbers = as_numbers(samples, schema, parameters.order_by).persist()
+    try:
+        rows = numbers.count()
+        check_samples(rows, {n: n not in texts for n in schema.names}, schema)
+        codes = _streams(samples, parameters.stream_attribute)
+        streams = [
+            _profile(name, _only(numbers, schema, parameters, code), schema, parameters)
+            for name, code in sorted(codes.items())
+        ]
+    finally:
+        numbers.unpersist()
+    return Statistics(tuple(streams), parameters.refresh_reports)
+
+
+def as_numbers(samples: DataFrame, schema: Schema, order_by: Sequence[str]) -> DataFrame:
+    """Return every column as a number, with the content key that breaks ties; equal rows once.
+
+    Columns are ``a0``, ``a1`` … for the attributes and ``o0`` … for the order.
+    """
+    names = [*schema.names, *(name for name in order_by if name not in schema.names)]
+    columns = [f"a{j}" for j in range(len(schema.names))]
+    sort = [f"o{k}" for k in range(len(order_by))]
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = {name: encode(batch.column(name)) for name in names}
+            ordered = [found[name] for name in order_by]
+            keys = row_keys([found[name] for name in (*schema.names, *order_by)], batch.num_rows)
+            arrays = [pa.array(found[name].values + 0.0) for name in schema.names]
+            arrays += [pa.array(column.values + 0.0) for column in ordered]
+            yield pa.RecordBatch.from_arrays(
+                [*arrays, pa.array(keys), batch.column(ARRIVAL)],
+                names=[*columns, *sort, CONTENT, ARRIVAL],
+            )
+
+    fields = [f"{c} double" for c in (*columns, *sort)] + [f"{CONTENT} long", f"{ARRIVAL} long"]
+    chosen = samples.select(*(quoted(n) for n in names)).withColumn(
+        ARRIVAL, F.monotonically_increasing_id()
+    )
+    numbers = map_in_arrow(chosen, kernel, ", ".join(fields))
+    if not order_by:
+        return numbers.withColumn("o0", F.col(ARRIVAL).cast("double"))
+    return numbers.dropDuplicates([*sort, CONTENT])
+
+
+def _order(rows: DataFrame) -> list[str]:
+    return [*sorted((c for c in rows.columns if c.startswith("o")), key=lambda c: int(c[1:])),
+            CONTENT]  # fmt: skip
+
+
+def _streams(samples: DataFrame, attribute: str | None) -> dict[str, float | None]:
+    """Return the streams of the channel: name to code."""
+    if attribute is None:
+        return {"": None}
+    found = samples.select(quoted(attribute)).dropna().distinct().toArrow().column(0)
+    numeric = encode(found).numeric
+    names = sorted({stream_name(x) for x in found.to_pylist() if x == x})
+    return {name: stream_code(name, numeric) for name in names}
+
+
+def _only(
+    numbers: DataFrame, schema: Schema, parameters: Any, code: float | None
+) -> DataFrame:
+    if code is None:
+        return numbers
+    column = f"a{schema.names.index(parameters.stream_attribute)}"
+    return numbers.where(F.col(column) == code)
+
+
+def _profile(name: str, rows: DataFrame, schema: Schema, parameters: Any) -> StreamProfile:
+    """Profile one stream."""
+    order = _order(rows)
+    columns = [f"a{j}" for j in range(len(schema.names))]
+    ordered = rows.repartitionByRange(*order).sortWithinPartitions(*order).persist()
+    try:
+        tuples = ordered.count()
+        found = _cycle(ordered, schema, parameters, tuples)
+        entities = _with_entities(ordered, schema, found)
+        keys = entities.select(ENTITY).distinct().orderBy(ENTITY).limit(MAX_ENTITIES + 1).toArrow()
+        count = entities.select(ENTITY).distinct().count()
+        if count > MAX_ENTITIES:
+            largest = keys.column(0)[MAX_ENTITIES - 1].as_py()
+            entities = entities.where(F.col(ENTITY) <= largest)
+        if parameters.cid:
+            found = CycleIdentifier(tuple(parameters.cid), count)
+        blocks = _blocks(entities, order)
+        spreads = _spreads(blocks, columns, schema)
+        scales = profile.combine(spreads, schema.numeric)
+        bands = _bands(blocks, columns, schema, scales.scale, parameters.refresh_reports)
+        window = _last_rows(ordered, columns, order, min(tuples, window_of(found, parameters)))
+        none = {n: Encoded(np.empty(0), True) for n in schema.names}
+        return assemble(
+            name, tuples, count, found, schema, scales, bands, sum(s.reports for s in spreads),
+            window, sizes_of(schema, none), parameters,
+        )  # fmt: skip
+    finally:
+        ordered.unpersist()
+
+
+def _cycle(
+    ordered: DataFrame, schema: Schema, parameters: Any, tuples: int
+) -> CycleIdentifier:
+    if parameters.cid:
+        return CycleIdentifier(tuple(parameters.cid))
+    skip = {*parameters.order_by, parameters.stream_attribute}
+    usable = [n for n in schema.names if n not in skip]
+    coded = [f"a{schema.names.index(n)}" for n in usable]
+    named = ordered.select(*coded)
+    found = attribute_votes.detect(named, coded, tuples, parameters.detector)
+    back = dict(zip(coded, usable, strict=True))
+    return CycleIdentifier(
+        tuple(back[c] for c in found.cid),
+        found.length,
+        tuple(replace(r, name=back[r.name]) for r in found.replicated),
+        tuple(tuple(back[c] for c in group) for group in found.groups),
+    )
+
+
+def _with_entities(ordered: DataFrame, schema: Schema, found: CycleIdentifier) -> DataFrame:
+    """Add the key of every row's entity."""
+    cid = [f"a{schema.names.index(n)}" for n in found.cid]
+    names = ordered.columns
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parts = [encode(batch.column(c).to_numpy(zero_copy_only=False)) for c in cid]
+            keys = row_keys(parts, batch.num_rows)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(keys)], names=[*names, ENTITY]
+            )
+
+    fields = [*ordered.schema.fields, T.StructField(ENTITY, T.LongType())]
+    return map_in_arrow(ordered, kernel, T.StructType(fields))
+
+
+def _blocks(entities: DataFrame, order: Sequence[str]) -> DataFrame:
+    """Return the rows with the number of the report of their entity, and its block."""
+    number = F.row_number().over(Window.partitionBy(ENTITY).orderBy(*order)) - 1
+    return entities.withColumn(REPORT, number).withColumn(
+        BLOCK, F.floor(F.col(REPORT) / profile.BLOCK_REPORTS)
+    )
+
+
+def _sums(blocks: DataFrame, columns: Sequence[str], sums: Sums) -> list[FloatArray]:
+    """Return every block's partial sums, by entity and block."""
+
+    def kernel(table: pa.Table) -> pa.Table:
+        table = table.sort_by(REPORT)
+        values = np.stack([table.column(c).to_numpy() for c in columns], axis=1)
+        vector = sums(np.ascontiguousarray(values))
+        return pa.table(
+            {
+                ENTITY: table.column(ENTITY)[:1],
+                BLOCK: table.column(BLOCK)[:1],
+                "sums": pa.array([vector.tolist()]),
+            }
+        )
+
+    made = (
+        blocks.select(*columns, ENTITY, BLOCK, REPORT)
+        .groupBy(ENTITY, BLOCK)
+        .applyInArrow(kernel, f"{ENTITY} long, {BLOCK} long, sums array<double>")
+        .orderBy(ENTITY, BLOCK)
+        .toArrow()
+    )
+    return [np.array(row) for row in made.column("sums").to_pylist()]
+
+
+def _spreads(
+    blocks: DataFrame, columns: Sequence[str], schema: Schema
+) -> list[profile.Spread]:
+    numeric, lags = schema.numeric, profile.LAGS
+
+    def sums(values: FloatArray) -> FloatArray:
+        return profile.spread(values, numeric, lags).flat()
+
+    found = _sums(blocks, columns, sums)
+    return [profile.Spread.of_flat(v, len(columns), len(lags)) for v in found]
+
+
+def _bands(
+    blocks: DataFrame, columns: Sequence[str], schema: Schema, scale: FloatArray, refresh: int
+) -> list[tuple[FloatArray, FloatArray]]:
+    numeric = schema.numeric
+
+    def sums(values: FloatArray) -> FloatArray:
+        return np.concatenate([s.ravel() for s in band_sums(values, numeric, scale, refresh)])
+
+    shape = (2, len(profile.BANDS), len(columns))
+    found = [vector.reshape(shape) for vector in _sums(blocks, columns, sums)]
+    return [(pair[0], pair[1]) for pair in found]
+
+
+def _last_rows(
+    ordered: DataFrame, columns: Sequence[str], order: Sequence[str], count: int
+) -> FloatArray:
+    """Return the last rows in stream order: the window that the paper ranks by."""
+    last = ordered.orderBy(*(F.col(c).desc() for c in order)).limit(count)
+    table = last.select(*columns).toArrow()
+    return np.stack([table.column(c).to_numpy() for c in columns], axis=1)[::-1]
+
+
+def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    definition = run.definition()
+    samples = read_parquet(spark, run.train, definition.sample_columns)
+    statistics = build(samples, definition)
+    run.write("statistics", statistics.to_document())
+    for stream in statistics.streams:
+        print(
+            f"attribute_profile: {stream.tuples} tuples of {stream.entities} entities, CID "
+            f"{', '.join(stream.cycle.cid) or 'none'}, cycle of {stream.cycle.length}"
+        )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the app."""
+    parser = argparse.ArgumentParser(prog="attribute_profile", description=__doc__)
+    return run_app("attribute_profile", argv, _work, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

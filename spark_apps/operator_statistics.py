@@ -1,0 +1,99 @@
+"""Operator statistics of FIT: measured costs, selectivities and input rates, from any size.
+
+Reads ``samples/train`` of the run and writes ``statistics.json``: counts per element are summed,
+rate vectors of complete periods are made and a bounded sample of them is drawn, all on Spark. Gives
+the same bytes as :func:`planning.fit.statistics.build`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from planning.arrays import FloatArray
+from planning.fit.statistics import SUMS, Statistics, assemble, no_periods
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
+from spark_apps.drawing import draw_sample
+from spark_apps.session import quoted, read_parquet, run_app
+
+
+def element_sums(samples: DataFrame) -> DataFrame:
+    """Sum the counts of every element: ``element`` and the summed columns."""
+    return (
+        samples.groupBy("element")
+        .agg(*(F.sum(F.col(name).cast("long")).alias(name) for name in SUMS))
+        .select("element", *SUMS)
+    )
+
+
+def period_counts(samples: DataFrame, inputs: Sequence[str]) -> DataFrame:
+    """Count the tuples of every input for each period in which all inputs were counted."""
+    counted = (
+        samples.where(F.col("element").isin(list(inputs)))
+        .groupBy("period")
+        .pivot("element", list(inputs))
+        .agg(F.sum(F.col("tuples_out").cast("long")))
+    )
+    return counted.dropna().select(*(quoted(name) for name in inputs))
+
+
+def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+    """Build the statistics from the clean rows in ``samples``."""
+    network = definition.parameters.query_network  # type: ignore[attr-defined]
+    inputs = network.input_ids
+    counts = period_counts(samples, inputs).persist()
+    totals = counts.agg(
+        F.count("*").alias("periods"),
+        *(F.sum(quoted(name)).alias(f"sum {k}") for k, name in enumerate(inputs)),
+        *(F.max(quoted(name)).alias(f"max {k}") for k, name in enumerate(inputs)),
+    ).collect()[0]
+    if not totals["periods"]:
+        raise no_periods(network)
+    size = definition.parameters.rate_sample  # type: ignore[attr-defined]
+    drawn = draw_sample(counts, _vectors, size)
+    counts.unpersist()
+    sums = {
+        row["element"]: {name: int(row[name]) for name in SUMS}
+        for row in element_sums(samples).collect()
+    }
+    places = range(len(inputs))
+    return assemble(
+        sums,
+        np.array([totals[f"sum {k}"] for k in places], dtype=np.int64),
+        np.array([totals[f"max {k}"] for k in places], dtype=np.int64),
+        int(totals["periods"]),
+        drawn,
+        definition,
+    )
+
+
+def _vectors(batch: pa.RecordBatch) -> FloatArray:
+    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+    return np.column_stack(columns).astype(np.float64)
+
+
+def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    definition = run.definition()
+    statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
+    run.write("statistics", statistics.to_document())
+    print(
+        f"operator_statistics: {len(statistics.tuples)} operators measured, "
+        f"{statistics.periods} periods of {len(statistics.network.inputs)} inputs"
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the app."""
+    parser = argparse.ArgumentParser(prog="operator_statistics", description=__doc__)
+    return run_app("operator_statistics", argv, _work, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,160 @@
+"""The plan: parametric in C, the same in both encodings, and refused when it is not whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planning.attributes.generate import stream
+from planning.attributes.parameters import Parameters
+from planning.attributes.plan import Plan
+from planning.attributes.planner import plan_profiles, plan_samples
+from planning.attributes.statistics import Statistics, profile_observed
+from planning.errors import ArtifactError, InvalidInput
+
+METHODS = ("paper", "selection", "periods", "on_change")
+SAMPLES = stream(np.random.default_rng(9), cycles=80, lengths=(6,),
+                 persistence=(0.99, 0.9, 0.6, 0.2, 0.0))  # fmt: skip
+
+
+def planned(samples: Any, **parameters: Any) -> Plan:
+    return plan_samples(samples, Parameters(**parameters))
+
+
+def profiled(samples: Any, **parameters: Any) -> Statistics:
+    return profile_observed(samples, Parameters(**parameters))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quality_rises_with_the_capacity(method: str) -> None:
+    plan = planned(SAMPLES, method=method)
+    quality = [plan.predicted_quality(load) for load in np.linspace(0, 1, 101)]
+    assert np.all(np.diff(quality) >= -1e-12)
+    assert quality[-1] == 1.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_both_encodings_hold_the_same_plan(method: str) -> None:
+    plan = planned(SAMPLES, method=method)
+    document = plan.to_document()
+    assert Plan.from_document(json.loads(json.dumps(document))).to_document() == document
+    assert Plan.from_bytes(plan.to_bytes()).to_document() == document
+    assert plan.to_bytes() == planned(SAMPLES, method=method).to_bytes()
+
+
+def test_the_paper_sheds_from_the_least_deviation() -> None:
+    statistics = profiled(SAMPLES, method="paper")
+    plan = plan_profiles(statistics, Parameters(method="paper"))
+    deviation = {a.name: a.deviation for a in statistics.streams[0].attributes}
+    values = sorted((n for n in deviation if n.startswith("value")), key=deviation.__getitem__)
+    for count in range(1, 5):
+        load = 1 - count * 8 / plan.tuple_bytes
+        assert set(plan.shed_set(load)) == set(values[:count])
+        assert set(plan.shed_set(load + 0.01)) == set(values[: count])
+
+
+def test_selection_equals_brute_force_over_subsets() -> None:
+    """Without refresh and thinning, the frontier is the best subset for every capacity."""
+    statistics = profiled(SAMPLES, method="selection", refresh_reports=0)
+    plan = plan_profiles(statistics, Parameters(method="selection", refresh_reports=0,
+                                                frontier_points=4096))  # fmt: skip
+    attributes = statistics.streams[0].attributes
+    items = plan.streams[0].items
+    for load in np.linspace(0.3, 0.99, 24):
+        budget = load * plan.tuple_bytes - plan.streams[0].kept_bytes
+        best = min(
+            sum(attributes[j].hold_error(0) for j in items if j not in kept)
+            for r in range(len(items) + 1)
+            for kept in itertools.combinations(items, r)
+            if sum(attributes[j].size for j in kept) <= budget + 1e-9
+        )
+        assert 1 - plan.predicted_quality(load) <= best / len(items) + 1e-9
+
+
+def test_periods_never_lose_more_than_selection() -> None:
+    periods, selection = planned(SAMPLES, method="periods"), planned(SAMPLES, method="selection")
+    for load in np.linspace(0.05, 1, 40):
+        assert periods.predicted_quality(load) >= selection.predicted_quality(load) - 1e-9
+
+
+def test_pooling_never_loses_more_than_proportion() -> None:
+    rng = np.random.default_rng(10)
+    slow = stream(rng, cycles=100, lengths=(4,), persistence=(0.999, 0.99))
+    fast = stream(rng, cycles=100, lengths=(4,), persistence=(0.3, 0.0))
+    rows = len(slow["key0"])
+    samples: dict[str, Any] = {
+        "stream": np.tile(np.repeat(["slow", "fast"], 4), rows // 4),
+        "key": np.tile(np.arange(4), rows // 2),
+    }
+    for prefix, source in (("slow", slow), ("fast", fast)):
+        for k in (0, 1):
+            column = np.full(2 * rows, np.nan)
+            column[samples["stream"] == prefix] = source[f"value{k}"]
+            samples[f"{prefix}{k}"] = column
+    found = {}
+    for sharing in ("pooled", "proportional"):
+        options = {"method": "periods", "stream_attribute": "stream", "inter_stream": sharing}
+        found[sharing] = planned(samples, **options)
+        assert [s.name for s in found[sharing].streams] == ["fast", "slow"]
+        assert [s.present.sum() for s in found[sharing].streams] == [4, 4]
+    for load in np.linspace(0.2, 1.0, 30):
+        pooled = found["pooled"].predicted_quality(load)
+        assert pooled >= found["proportional"].predicted_quality(load) - 2e-3
+    assert 1 - found["pooled"].predicted_quality(0.7) < 0.5 * (
+        1 - found["proportional"].predicted_quality(0.7)
+    )
+
+
+@pytest.mark.parametrize("load", [-0.5, 2.0, float("nan")])
+def test_loads_outside_the_range_are_refused(load: float) -> None:
+    with pytest.raises(InvalidInput, match="load must lie in"):
+        planned(SAMPLES).at(load)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: d.pop("ratio"),
+        lambda d: d["loss"].pop(),
+        lambda d: d["kinds"].__setitem__(0, "colour"),
+        lambda d: d["ratio"].reverse(),
+        lambda d: d["choice"][0].append(0),
+        lambda d: d["choice"][0].__setitem__(0, 250),
+        lambda d: d["thinning"][0].__setitem__(0, 0),
+        lambda d: d["streams"][0]["sizes"].pop(),
+        lambda d: d["streams"][0]["cid"].append("nobody"),
+        lambda d: d.__setitem__("format", 99),
+        lambda d: d.__setitem__("tuple_bytes", 0.0),
+        lambda d: d.__setitem__("surprise", 1),
+    ],
+)
+def test_a_plan_that_does_not_fit_together_is_refused(spoil: Any) -> None:
+    document = planned(SAMPLES, method="periods").to_document()
+    spoil(document)
+    with pytest.raises(ArtifactError, match="attribute plan must"):
+        Plan.from_document(document)
+
+
+def test_corrupted_bytes_are_refused() -> None:
+    payload = planned(SAMPLES, method="periods").to_bytes()
+    for cut in range(0, len(payload) - 1, 7):
+        with pytest.raises(ArtifactError):
+            Plan.from_bytes(payload[:cut])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        spoiled = bytearray(payload)
+        spoiled[rng.integers(len(payload))] ^= 1 << int(rng.integers(8))
+        try:
+            Plan.from_bytes(bytes(spoiled))
+        except ArtifactError:
+            pass
+
+
+def test_free_attributes_are_never_shed() -> None:
+    plan = planned(SAMPLES, method="periods", sizes={"value0": 0})
+    assert "value0" not in plan.shed_set(0.1)
+    assert plan.streams[0].kept[plan.attributes.index("value0")]

@@ -1,0 +1,93 @@
+"""The simulation: tuple dropping at equal bytes, and the bars on real weather in small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planning.attributes.generate import stream
+from planning.attributes.parameters import Parameters
+from planning.attributes.plan import Plan
+from planning.attributes.planner import plan_profiles, plan_samples
+from planning.attributes.simulate import (
+    Trace,
+    drop_tuples,
+    full_bytes,
+    measure,
+    replay,
+    window_bytes,
+)
+from planning.attributes.statistics import Schema, profile_samples
+
+
+def planned(samples: Any, **parameters: Any) -> Plan:
+    return plan_samples(samples, Parameters(**parameters))
+
+
+HALF = 17_532 * 12  # two of the four years
+
+
+@pytest.fixture(scope="module")
+def split(weather: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Schema]:
+    kinds = ["category" if n in ("station", "wind_direction") else "number" for n in weather]
+    schema = Schema(tuple(weather), tuple(kinds), tuple(1 if k == "category" else 4 for k in kinds))
+    train = {n: c.slice(0, HALF) for n, c in weather.items()}
+    test = {n: c.slice(HALF) for n, c in weather.items()}
+    return train, test, schema
+
+
+def ratio(split: Any, method: str, load: float) -> float:
+    train, test, schema = split
+    parameters = Parameters(method=method)
+    plan = plan_profiles(profile_samples(train, schema, parameters), parameters)
+    trace = Trace.of(plan, test)
+    mine, other = replay(plan, trace, load), drop_tuples(plan, trace, load)
+    assert window_bytes(mine.bytes, plan.window).max() <= plan.capacity_bytes(load)
+    assert mine.bytes.sum() <= other.bytes.sum() * 1.001
+    return other.loss / mine.loss
+
+
+def test_the_papers_ranking_loses_to_tuple_dropping(split: Any) -> None:
+    assert ratio(split, "paper", 0.8) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("method", "load", "least"),
+    [("periods", 0.8, 5.0), ("periods", 0.5, 1.5), ("on_change", 0.5, 10.0)],
+)
+def test_the_better_forms_win(split: Any, method: str, load: float, least: float) -> None:
+    assert ratio(split, method, load) >= least
+
+
+def test_hold_error_is_counted_by_hand() -> None:
+    samples = {"key": np.array([0, 1] * 50), "x": np.repeat(np.arange(50.0), 2)}
+    plan = planned(samples, method="periods", cid=("key",))
+    trace = Trace.of(plan, samples)
+    keep = np.zeros((100, 2), dtype=bool)
+    keep[::4] = True  # every other report of entity 0, nothing of entity 1
+    result = measure(plan, trace, keep, np.zeros(100, dtype=np.int64))
+    unit = 2 * np.arange(50.0).var(ddof=1)
+    assert result.hold_error[0, 1] == pytest.approx((25 * 1.0 / unit + 50 * 1.0) / 100)
+
+
+def test_tuple_dropping_keeps_the_fraction_of_every_entity() -> None:
+    samples = stream(np.random.default_rng(11), cycles=200, lengths=(12,))
+    plan = planned(samples)
+    trace = Trace.of(plan, samples)
+    for load in (0.2, 0.5, 0.8, 1.0):
+        sent = drop_tuples(plan, trace, load).bytes.reshape(200, 12) > 0
+        np.testing.assert_allclose(sent.mean(axis=0), load, atol=0.01)
+        assert drop_tuples(plan, trace, load).bytes.sum() == pytest.approx(
+            load * full_bytes(plan, trace), rel=0.01
+        )
+
+
+def test_a_replay_follows_the_load() -> None:
+    samples = stream(np.random.default_rng(12), cycles=200, lengths=(12,))
+    plan = planned(samples, method="periods")
+    trace = Trace.of(plan, samples)
+    sent = replay(plan, trace, 0.9, changes=[(1000, 0.3), (2000, 1.0)]).bytes
+    assert window_bytes(sent[1012:2000], plan.window).max() <= plan.capacity_bytes(0.3)
+    assert (sent[2000:] == 24 + np.char.str_len(samples["key0"][2000:])).all()

@@ -1,0 +1,174 @@
+"""The optimum: against GLOP and HiGHS, brute force, and the paper's worked examples."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planning.errors import InvalidInput
+from planning.fit import QueryNetwork, optimum
+from planning.fit.examples import figure_1, figure_7
+from planning.fit.library import Glop, highs
+from planning.fit.program import build
+from planning.fit.random_networks import random_network
+from planning.fit.warm import WarmSimplex
+
+
+def throughput(network: QueryNetwork, passed: np.ndarray) -> float:
+    return sum(
+        o.weight * passed[network.arc_index[f"{o.stream}->{o.id}"]] for o in network.outputs
+    )
+
+
+def drawn(seed: int, **more: Any) -> QueryNetwork:
+    rng = np.random.default_rng(seed)
+    size = {"inputs": int(rng.integers(1, 6)), "nodes": int(rng.integers(1, 5)),
+            "operators": int(rng.integers(2, 15))}  # fmt: skip
+    return random_network(rng, tree=bool(seed % 2), links=seed % 3 == 0, **{**size, **more})
+
+
+@pytest.mark.parametrize("solver", ["simplex", "glop", "highs"])
+def test_table_1_and_figure_7(solver: Any):
+    best = optimum(figure_1(), {"i1": 1, "i2": 1}, solver)
+    assert best.throughput == pytest.approx(3 / 5, abs=1e-12)
+    assert best.drops == pytest.approx({"i1->a1": 4 / 5, "i2->a2": 3 / 5}, abs=1e-9)
+    assert best.loads == pytest.approx({"A": 1, "B": 1})
+    split = optimum(figure_7(), [0.2], solver)
+    assert split.throughput == pytest.approx(0.28, abs=1e-12)
+    assert split.drops == pytest.approx({"common->bottom": 0.6}, abs=1e-9)
+
+
+def test_figure_7_sheds_the_input_only_after_the_branch():
+    network = figure_7()
+    assert optimum(network, [1 / 8]).drops == {}
+    third = optimum(network, [1 / 3])
+    assert third.drops["common->bottom"] == pytest.approx(1.0)
+    assert third.drops.get("i->common", 0.0) == pytest.approx(0.0, abs=1e-9)
+    beyond = optimum(network, [0.5])
+    assert beyond.drops["i->common"] == pytest.approx(1 / 3)
+
+
+def test_random_networks_equal_glop_and_highs():
+    rng = np.random.default_rng(0)
+    for seed in range(120):
+        network = drawn(seed)
+        rates = network.max_rates * rng.random(len(network.inputs)) ** 0.5
+        best = optimum(network, rates)
+        scale = max(best.throughput, 1e-6)
+        assert Glop(network).resolve(rates) == pytest.approx(best.throughput, abs=1e-9 * scale)
+        by_highs = throughput(network, highs(network, rates))
+        assert by_highs == pytest.approx(best.throughput, abs=1e-9 * scale)
+        assert network.evaluate(rates, best.drops).feasible
+
+
+def test_the_warm_solution_does_not_depend_on_what_was_solved_before():
+    rng = np.random.default_rng(5)
+    for seed in range(40):
+        program = build(drawn(seed))
+        rates = rng.random((200, len(program.max_rates)))
+        together, _ = WarmSimplex(program).solve(rates)
+        backwards, _ = WarmSimplex(program).solve(np.ascontiguousarray(rates[::-1]))
+        np.testing.assert_allclose(together, backwards[::-1], atol=1e-9)
+        alone = np.array([WarmSimplex(program).solve(r[None, :])[0][0] for r in rates[:10]])
+        np.testing.assert_allclose(together[:10], alone, atol=1e-9)
+
+
+def test_long_runs_do_not_drift():
+    network = drawn(9, inputs=5, operators=14)
+    program = build(network)
+    rng = np.random.default_rng(2)
+    warm = WarmSimplex(program)
+    for _ in range(30):
+        warm.solve(rng.random((2000, 5)))
+    rates = rng.random((20, 5))
+    dropped, _ = warm.solve(rates)
+    model = Glop(network)
+    for point, drops in zip(rates, dropped, strict=True):
+        mine = point @ program.full_throughput - drops @ program.lost_throughput
+        assert mine == pytest.approx(model.resolve(point * program.max_rates), rel=1e-9)
+
+
+def test_brute_force_over_drop_fractions():
+    """No grid of drop fractions on all arcs beats the optimum, and a fine one comes close."""
+    network = QueryNetwork.from_document(
+        {
+            "name": "small",
+            "nodes": [{"id": "A", "capacity": 2, "parent": None},
+                      {"id": "B", "capacity": 1.5, "parent": "A"}],
+            "inputs": [{"id": "x", "max_rate": 2}],
+            "operators": [
+                {"id": "a", "node": "A", "type": "filter", "cost": 1, "selectivity": 0.8,
+                 "inputs": ["x"]},
+                {"id": "b", "node": "B", "type": "map", "cost": 1, "selectivity": 1,
+                 "inputs": ["a"]},
+                {"id": "c", "node": "A", "type": "map", "cost": 0.5, "selectivity": 0.5,
+                 "inputs": ["a"]},
+            ],
+            "outputs": [{"id": "o", "stream": "b", "weight": 1},
+                        {"id": "p", "stream": "c", "weight": 3}],
+        }
+    )  # fmt: skip
+    best = optimum(network, [2.0])
+    found = 0.0
+    grid = np.linspace(0, 1, 41)
+    for x, b, c in itertools.product(grid, grid, grid):
+        done = network.evaluate([2.0], {"x->a": x, "a->b": b, "a->c": c})
+        if done.feasible:
+            found = max(found, done.throughput)
+    assert found <= best.throughput + 1e-9
+    assert found >= 0.97 * best.throughput
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.05, 1.0), st.floats(1.0, 3.0))
+def test_optimum_is_monotone_and_concave(seed: int, share: float, factor: float):
+    network = drawn(seed)
+    rng = np.random.default_rng(seed)
+    low = network.max_rates * rng.random(len(network.inputs)) * share
+    high = low * factor + network.max_rates * 0.1 * rng.random(len(network.inputs))
+    bottom, top = optimum(network, low).throughput, optimum(network, high).throughput
+    middle = optimum(network, (low + high) / 2).throughput
+    assert bottom <= top * (1 + 1e-9) + 1e-12
+    assert middle >= (bottom + top) / 2 * (1 - 1e-9) - 1e-12
+
+
+def test_rates_that_fit_are_not_shed():
+    rng = np.random.default_rng(4)
+    for seed in range(40):
+        network = drawn(seed)
+        rates = network.max_rates * rng.random(len(network.inputs)) * 0.1
+        if network.evaluate(rates).feasible:
+            assert optimum(network, rates).drops == {}
+
+
+def test_streams_without_value_are_shed_first():
+    document = figure_1().to_document()
+    document["outputs"] = [{"id": "o2", "stream": "b2", "weight": 1}]
+    network = QueryNetwork.from_document(document)
+    best = optimum(network, [1, 1])
+    assert best.throughput == pytest.approx(0.5)
+    assert best.drops["i1->a1"] == pytest.approx(1.0)
+
+
+def test_zero_rates_keep_everything():
+    best = optimum(figure_1(), [0, 0])
+    assert best.drops == {}
+    assert best.throughput == 0
+    one = optimum(figure_1(), [0, 1])
+    assert one.drops == pytest.approx({"i2->a2": 0.5})
+
+
+def test_rates_beyond_max_rate_are_still_optimal():
+    network = figure_1()
+    assert optimum(network, [50, 50]).throughput == pytest.approx(3 / 5)
+    assert optimum(network, [50, 50], "highs").throughput == pytest.approx(3 / 5)
+
+
+def test_unknown_solver():
+    with pytest.raises(InvalidInput, match="simplex, glop, highs"):
+        optimum(figure_1(), [1, 1], "guess")  # type: ignore[arg-type]

@@ -1,0 +1,216 @@
+"""The operator equals the join by definition, whatever the condition and however it is pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planning.errors import InvalidInput
+from planning.joins.engine import Selection, WindowedJoin
+from planning.joins.generator import Workload
+from planning.joins.indexes import InvertedIndexJoin, ScanJoin
+from planning.joins.model import Condition, Tuples, Windows, single_values, tuples
+from planning.joins.reference import brute_force
+from planning.joins.statistics import merge
+
+CONDITIONS = [
+    Condition("equality"),
+    Condition("subset"),
+    Condition("superset"),
+    Condition("overlap", 1),
+    Condition("overlap", 2),
+    Condition("overlap", 3),
+    Condition("inner_product", 0.5),
+]
+ACCESSES = ("bitset", "inverted")
+
+
+def in_pieces(
+    join: WindowedJoin, left: Tuples, right: Tuples, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Push both streams merged by time, in pieces of random length."""
+    stream, rows, batch = merge(left, right)
+    found: list[tuple[int, int]] = []
+    low = 0
+    while low < len(batch):
+        high = min(low + int(rng.integers(1, 40)), len(batch))
+        made = join.push_merged(stream[low:high], rows[low:high], batch.slice(low, high))
+        found += zip(made.left.tolist(), made.right.tolist(), strict=True)
+        low = high
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_full_join_equals_brute_force(seed: int, stream_of: Callable[..., Tuples]) -> None:
+    rng = np.random.default_rng(seed)
+    windows = Windows(
+        (float(rng.choice([0.3, 2, 3.7, 5])), float(rng.choice([0.3, 2, 3.7, 5]))),
+        float(rng.choice([0.5, 0.7, 1.0, 8.0])),
+        float(rng.uniform(-1, 1)),
+    )
+    vocabulary = int(rng.integers(3, 12))
+    left, right = (
+        stream_of(rng, int(rng.integers(0, 120)), vocabulary, 4, 20, seed % 2 == 0)
+        for _ in range(2)
+    )
+    for condition in CONDITIONS:
+        wanted = brute_force(left, right, windows, condition)
+        for access in ACCESSES:
+            join = WindowedJoin(
+                windows, condition, vocabulary=vocabulary, access=access, values=np.ones((3, 3))
+            )
+            found = in_pieces(join, left, right, rng)
+            assert len(found) == len(set(found))
+            assert set(found) == wanted, (condition, access, windows)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_hash_index_equals_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = (
+        single_values(np.sort(rng.integers(0, 60, 200) / 2.0), rng.integers(-3, 8, 200))
+        for _ in range(2)
+    )
+    windows = Windows((4.0, 7.5), 1.0)
+    join = WindowedJoin(windows, Condition("equality"), single_valued=True)
+    assert join.access == "hash"
+    wanted = brute_force(left, right, windows, Condition("equality"))
+    assert set(in_pieces(join, left, right, rng)) == wanted
+
+
+def test_a_tuple_expires_only_after_the_window() -> None:
+    join = WindowedJoin(Windows((2.0, 3.0), 1.0), Condition("equality"), single_valued=True)
+    join.push(0, single_values([0.0], [5]))
+    at_the_edge = join.push(1, single_values([2.0, np.nextafter(2.0, 3.0)], [5, 5]))
+    assert at_the_edge.right.tolist() == [0]
+    later = join.push(0, single_values([5.0], [5]))
+    assert sorted(later.right.tolist()) == [0, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_push_order_gives_a_part_of_the_full_join_and_no_more(data: st.DataObject) -> None:
+    moments = st.one_of(
+        st.integers(0, 12).map(float), st.sampled_from([np.nan, np.inf, -np.inf, 1e300, -50.0])
+    )
+    items = st.sets(st.integers(-2, 7), max_size=4)
+    parts = [
+        data.draw(st.lists(st.tuples(moments, items, st.integers(-1, 4)), max_size=25))
+        for _ in range(2)
+    ]
+    left, right = (
+        tuples([t for t, _, _ in p], [s for _, s, _ in p], kind=[k for _, _, k in p])
+        for p in parts
+    )
+    windows = Windows((3.0, data.draw(st.sampled_from([0.4, 2.0, 5.0]))), 1.0)
+    condition = data.draw(st.sampled_from(CONDITIONS))
+    access = data.draw(st.sampled_from(ACCESSES))
+    join = WindowedJoin(windows, condition, vocabulary=8, access=access, values=np.ones((3, 3)))
+    found: list[tuple[int, int]] = []
+    position = [0, 0]
+    while position[0] < len(left) or position[1] < len(right):
+        stream = data.draw(st.integers(0, 1))
+        source = (left, right)[stream]
+        size = data.draw(st.integers(1, 4))
+        high = min(position[stream] + size, len(source))
+        made = join.push(stream, source.slice(position[stream], high))
+        position[stream] = high
+        found += zip(made.left.tolist(), made.right.tolist(), strict=True)
+    assert len(found) == len(set(found))
+    with np.errstate(invalid="ignore"):
+        assert set(found) <= brute_force(left, right, windows, condition)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
+def test_shedding_gives_a_part_of_the_full_join(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = Workload(vocabulary=20).pair(8, 30, rng)
+    windows, condition = Windows((3, 4), 1), Condition("overlap", 2)
+    wanted = brute_force(left, right, windows, condition)
+    access = ACCESSES[seed % 2]
+    join = WindowedJoin(
+        windows, condition, vocabulary=20, access=access, full_fraction=share / 4, seed=seed
+    )
+    take = np.where(rng.random((2, 1, 5)) < 0.5, rng.random((2, 1, 5)), share)
+    join.select(Selection.of_fractions(take, rng.random(take.shape) < 0.5))
+    found = set(in_pieces(join, left, right, rng))
+    assert found <= wanted
+    join.select(
+        Selection.of_order(np.argsort(rng.random((2, 1, 5)), axis=2), np.full((2, 1), share))
+    )
+    assert join.tally.total[0] <= join.tally.total[6]
+
+
+def test_the_share_of_comparisons_is_what_was_asked_for() -> None:
+    left, right = Workload(vocabulary=20).pair(60, 50, np.random.default_rng(3))
+    for share in (0.0, 0.13, 0.5, 1.0):
+        join = WindowedJoin(Windows((10, 10), 1), Condition("overlap", 2), vocabulary=20)
+        order = np.tile(np.arange(11)[::-1], (2, 1, 1))
+        join.select(Selection.of_order(order, np.full((2, 1), share)))
+        join.push_merged(*merge(left, right))
+        made, possible = join.tally.total[0], join.tally.total[6]
+        assert made / possible == pytest.approx(share, abs=2e-3)
+
+
+def test_growing_keeps_every_tuple_and_numbers_stay() -> None:
+    rng = np.random.default_rng(8)
+    left, right = Workload().pair(30, 400, rng)
+    windows, condition = Windows((9, 9), 1), Condition("overlap", 3)
+    results = []
+    for access in ACCESSES:
+        join = WindowedJoin(windows, condition, vocabulary=100, access=access)
+        assert join.state.time.shape[1] == 1024
+        results.append(set(in_pieces(join, left, right, rng)))
+        assert join.state.time.shape[1] > 1024
+    assert results[0] == results[1]
+    scan = ScanJoin(windows, condition)
+    stream, rows, batch = merge(left.slice(0, 700), right.slice(0, 700))
+    plain = {
+        pair
+        for s, k, t in zip(stream, rows, range(len(batch)), strict=True)
+        for pair in scan.push(int(s), float(batch.time[t]), batch.set_of(t))
+    }
+    assert plain == {(a, b) for a, b in results[0] if a < 700 and b < 700}
+
+
+@pytest.mark.parametrize("order", ["time", "identifier"])
+def test_the_plain_indexes_equal_the_engine(order: str) -> None:
+    left, right = Workload(vocabulary=30).pair(20, 30, np.random.default_rng(4))
+    windows = Windows((5, 6), 1)
+    index = InvertedIndexJoin(windows, 2, order)  # type: ignore[arg-type]
+    stream, rows, batch = merge(left, right)
+    found = {
+        pair
+        for s, t in zip(stream, range(len(batch)), strict=True)
+        for pair in index.push(int(s), float(batch.time[t]), batch.set_of(t))
+    }
+    assert found == brute_force(left, right, windows, Condition("overlap", 2))
+
+
+def test_time_ordered_lists_can_stop_early_and_cost_fewer_steps() -> None:
+    left, right = Workload(vocabulary=30).pair(30, 40, np.random.default_rng(4))
+    windows = Windows((10, 10), 1)
+    stream, _, batch = merge(left, right)
+    steps = {}
+    for order in ("time", "identifier"):
+        index = InvertedIndexJoin(windows, 2, order)  # type: ignore[arg-type]
+        for t, s in enumerate(stream):
+            index.push(int(s), float(batch.time[t]), batch.set_of(t), oldest_age=2.0)
+        steps[order] = index.steps
+    assert steps["time"] < steps["identifier"] / 3
+
+
+def test_empty_batches_and_wrong_streams() -> None:
+    join = WindowedJoin(Windows((1, 1), 1), Condition("equality"), vocabulary=3)
+    assert len(join.push(0, tuples([], []))) == 0
+    with pytest.raises(InvalidInput, match="stream must be 0 or 1, got 2"):
+        join.push(2, tuples([], []))
+    with pytest.raises(InvalidInput, match="shape"):
+        join.select(Selection.of_fractions(np.ones((2, 1, 7))))
+    with pytest.raises(InvalidInput, match="vocabulary"):
+        WindowedJoin(Windows((1, 1), 1), Condition("equality"), access="bitset")

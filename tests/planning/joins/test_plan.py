@@ -1,0 +1,124 @@
+"""The plan: parametric in the load, and the same in both encodings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planning.errors import ArtifactError, InvalidInput, StatisticsError
+from planning.joins import demo, planner, statistics
+from planning.joins.model import Condition, Windows
+from planning.joins.plan import Plan, PlanDocument
+from planning.joins.statistics import Statistics
+
+
+def random_plan(seed: int, types: int = 3) -> Plan:
+    rng = np.random.default_rng(seed)
+    windows = Windows((float(rng.integers(2, 8)), float(rng.integers(2, 8))), 1.0, 0.25)
+    n = windows.most
+    present = windows.extents_s > 0
+    hits = rng.poisson(3, (2, n, types, types)) * present[:, :, None, None]
+    made = rng.integers(50, 500, (2, n, types)) * present[:, :, None]
+    counts = rng.integers(1, 50, (2, types))
+    names = tuple(f"t{z}" for z in range(types))
+    found = Statistics(windows, names, hits, made, counts, 60.0)
+    return planner.solve(
+        found, Condition("overlap", 3), utilities=rng.random(types), vocabulary=100, load=0.2
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_a_setting_spends_its_load(seed: int, load: float) -> None:
+    plan = random_plan(seed)
+    setting = plan.at(load)
+    assert (setting.take * plan.volumes).sum() == pytest.approx(load, abs=1e-12)
+    assert np.all((setting.fractions >= 0) & (setting.fractions <= 1 + 1e-12))
+
+
+def test_everything_at_one_and_nothing_at_zero() -> None:
+    plan = random_plan(1)
+    assert plan.at(1.0).take.min() == 1.0
+    assert (plan.at(0.0).take * plan.volumes).sum() == 0.0
+    assert plan.predicted_quality(1.0) == 1.0
+    assert plan.predicted_quality(0.0) == 0.0
+    with pytest.raises(InvalidInput, match=r"load must lie in \[0, 1\], got 7"):
+        plan.at(7)
+
+
+def test_predicted_quality_is_concave_and_above_random() -> None:
+    plan = random_plan(2)
+    loads = np.linspace(0, 1, 101)
+    quality = np.array([plan.predicted_quality(r) for r in loads])
+    assert np.all(quality >= loads - 1e-12)
+    assert np.all(np.diff(quality, 2) <= 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_encodings_hold_the_same_plan(seed: int) -> None:
+    plan = random_plan(seed, types=1 + seed)
+    document = plan.to_document()
+    again = Plan.from_document(json.loads(json.dumps(document)))
+    assert Plan.from_bytes(plan.to_bytes()).to_document() == document == again.to_document()
+    assert plan.to_bytes() == again.to_bytes()
+    schema = msgspec.json.schema(PlanDocument)
+    jsonschema.validate(json.loads(json.dumps(document)), schema)
+
+
+def test_damaged_plans_are_refused() -> None:
+    plan = random_plan(3)
+    payload = plan.to_bytes()
+    for cut in (0, 3, 10, len(payload) // 2, len(payload) - 1):
+        with pytest.raises(ArtifactError):
+            Plan.from_bytes(payload[:cut])
+    broken: list[Callable[[dict[str, Any]], Any]] = [
+        lambda d: d.pop("density"),
+        lambda d: d.update(extra=1),
+        lambda d: d["density"].append(0.5),
+        lambda d: d["order"].reverse(),
+        lambda d: d.update(format=9),
+        lambda d: d.update(combine="odd"),
+        lambda d: d["density"].__setitem__(0, float("nan")),
+        lambda d: d["utilities"].pop(),
+    ]
+    for spoil in broken:
+        document = json.loads(json.dumps(plan.to_document()))
+        spoil(document)
+        with pytest.raises(ArtifactError):
+            Plan.from_document(document)
+
+
+def test_the_plan_carries_what_the_operator_needs(news: Callable[..., Any]) -> None:
+    definition = news(monitor_fraction=0.02, unit_cost_s=1e-8)
+    columns = {k: np.asarray(v) for k, v in demo.rows(0, definition).items()}
+    made = planner.plan(statistics.build(columns, definition), definition)
+    document = made.to_document()
+    assert document["windows"] == {
+        "window_s": [20.0, 20.0], "basic_window_s": 1.0, "origin_s": 0.0,
+    }  # fmt: skip
+    assert document["unit_cost_s"] == 1e-8
+    assert document["monitor_fraction"] == 0.02
+    assert document["sample_size"] == made.sample_size > 10_000
+    assert sum(document["comparisons"]) > sum(document["hits"]) > 0
+    assert document["layout"]["items"] == list(definition.parameters.items)
+    assert np.array(document["type_frequency"]).sum(axis=1) == pytest.approx([1, 1], abs=1e-6)
+
+
+def test_no_pair_of_tuples_gives_no_plan(news: Callable[..., Any]) -> None:
+    windows = Windows((2.0, 2.0), 1.0)
+    empty = Statistics(
+        windows, ("a",), np.zeros((2, 3, 1, 1)), np.zeros((2, 3, 1)), np.ones((2, 1)), 1.0
+    )
+    with pytest.raises(StatisticsError, match="at least one pair"):
+        planner.solve(empty, Condition(), utilities=np.ones(1))
+    definition = news()
+    with pytest.raises(StatisticsError, match="windows of the definition"):
+        planner.plan(empty, definition)

@@ -1,0 +1,108 @@
+"""The greedy selection equals the linear program's optimum, for every load from one list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.linear_solver import pywraplp
+
+from planning.joins import algorithms, selection
+
+INSTANCES = 1200
+LOADS = (0.0, 0.05, 0.3, 0.77, 1.0)
+
+
+def instance(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return densities and volumes [window, type, basic window]; every third one degenerate."""
+    rng = np.random.default_rng(seed)
+    shape = (2, int(rng.integers(1, 4)), int(rng.integers(2, 9)))
+    density = rng.random(shape) * rng.choice([1e-6, 1.0, 1e3])
+    volumes = rng.random(shape)
+    if seed % 3 == 0:
+        density = rng.choice([0.0, 0.5, 0.5, 1.0], shape)
+        volumes = rng.choice([0.0, 1.0, 1.0, 2.0], shape)
+    if seed % 30 == 0:
+        density = np.zeros(shape)
+    if seed % 60 == 0:
+        volumes = np.zeros(shape)
+    volumes[1, :, -1] = 0.0 if seed % 2 else volumes[1, :, -1]  # the shorter window
+    return density, volumes
+
+
+def optimum(density: np.ndarray, volumes: np.ndarray, budget: float) -> float:
+    """Solve the program of Section 5.3 with GLOP; order inside each window and type enforced."""
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    value = (density * volumes).ravel()
+    unit = float(value.max()) or 1.0  # GLOP gives up on badly scaled objectives
+    x = [solver.NumVar(0.0, 1.0, "") for _ in range(value.size)]
+    row = solver.Constraint(-solver.infinity(), float(budget), "processing")
+    for variable, volume in zip(x, volumes.ravel(), strict=True):
+        row.SetCoefficient(variable, float(volume))
+    n = density.shape[2]
+    for block in range(value.size // n):
+        i, z = np.unravel_index(block, density.shape[:2])
+        ranks = np.argsort(-density[i, z], kind="stable") + block * n
+        for better, worse in zip(ranks[:-1], ranks[1:], strict=True):
+            order = solver.Constraint(0.0, solver.infinity(), "order")
+            order.SetCoefficient(x[better], 1.0)
+            order.SetCoefficient(x[worse], -1.0)
+    goal = solver.Objective()
+    for variable, worth in zip(x, value, strict=True):
+        goal.SetCoefficient(variable, float(worth) / unit)
+    goal.SetMaximization()
+    assert solver.Solve() == pywraplp.Solver.OPTIMAL
+    return float(goal.Value()) * unit
+
+
+def test_greedy_equals_the_linear_program() -> None:
+    for seed in range(INSTANCES):
+        density, volumes = instance(seed)
+        order = selection.rank(density)  # one list for all loads
+        load = LOADS[seed % len(LOADS)]
+        budget = load * volumes.sum()
+        take = selection.fill(order, volumes, budget)
+        assert take.min() >= 0.0
+        assert take.max() <= 1.0
+        assert (take * volumes).sum() <= budget + 1e-9
+        scale = max(1.0, float((density * volumes).sum()))
+        value = float((take * density * volumes).sum())
+        assert value == pytest.approx(optimum(density, volumes, budget), abs=1e-9 * scale), seed
+        sorted_take = np.take_along_axis(take, np.argsort(-density, axis=2, kind="stable"), axis=2)
+        assert np.all(np.diff(sorted_take, axis=2) <= 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_the_heap_of_algorithm_5_takes_the_same_value(seed: int, load: float) -> None:
+    density, volumes = instance(seed)
+    heap = algorithms.value_join_adapt(load, density, volumes)
+    take = selection.fill(selection.rank(density), volumes, load * volumes.sum())
+    worth = density * volumes
+    assert (heap * worth).sum() == pytest.approx((take * worth).sum(), rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 1))
+def test_more_load_never_takes_less_of_anything(seed: int, a: float, b: float) -> None:
+    density, volumes = instance(seed)
+    order = selection.rank(density)
+    low, high = (selection.fill(order, volumes, r * volumes.sum()) for r in sorted((a, b)))
+    assert np.all(high >= low - 1e-12)
+
+
+def test_shrinkage_keeps_a_single_type_as_measured_and_pulls_rare_types_together() -> None:
+    hits = np.array([[[10.0, 1000.0], [0.0, 3.0]]] * 2)
+    made = np.array([[[1e4, 1e4], [10.0, 10.0]]] * 2)
+    density = selection.shrunk_density(hits, hits, made, 30.0)
+    assert density[0, 0] == pytest.approx([1e-3, 0.1], rel=0.05)
+    assert 0.0 < density[0, 1, 0] < density[0, 1, 1]  # no hit is no proof
+    assert density[0, 1, 1] < 0.3
+    one = selection.shrunk_density(hits[:, :1], hits[:, :1], made[:, :1], 30.0)
+    assert one == pytest.approx(hits[:, :1] / made[:, :1])
+
+
+def test_nothing_measured_gives_finite_equal_densities() -> None:
+    zero = np.zeros((2, 2, 3))
+    assert np.ptp(selection.shrunk_density(zero, zero, zero, 30.0)) == 0.0

@@ -1,0 +1,338 @@
+"""The shedder: the sequential rule bit by bit, budgets, odd tuples, pins, weights, fleets."""
+
+import math
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+from planning.sifter import lookup, planner, statistics
+from planning.sifter.partition import Partition
+from planning.sifter.shedder import Shedder
+
+
+@pytest.fixture(scope="module")
+def plan(scene):
+    return scene.plan()
+
+
+def sequential(plan, load, points):
+    """The counter rule as the paper has it, one tuple after another, in whole numbers."""
+    thresholds = plan.at(load).drop_thresholds
+    steps = [math.ceil(d * 2**32 - 1e-6) for d in thresholds]
+    produced, keep = [0] * plan.regions, []
+    for region in plan.partition.lookup(points):
+        m, d = produced[region], steps[region]
+        produced[region] += 1
+        before, after = -(-d * m // 2**32), -(-d * (m + 1) // 2**32)
+        keep.append(after == before)
+    return keep
+
+
+@pytest.mark.parametrize("load", [0.0, 0.1, 0.37, 0.5, 0.9, 1.0])
+def test_batches_are_bit_identical_to_the_sequential_rule(scene, plan, load):
+    points = scene.fresh[:5000]
+    shedder = Shedder(plan, load, correct=False, start="full")
+    keep = np.concatenate([shedder.offer(part) for part in np.array_split(points, 13)])
+    assert keep.tolist() == sequential(plan, load, points)
+
+
+def test_rule_is_the_ceiling_formula(plan, scene):
+    # The m-th tuple of a region is dropped iff ceil(d m) > ceil(d (m - 1)).
+    region_of = plan.partition.lookup(scene.fresh)
+    shedder = Shedder(plan, 0.5, correct=False, start="full")
+    keep = shedder.offer(scene.fresh)
+    for region, d in enumerate(plan.at(0.5).drop_thresholds):
+        kept = keep[region_of == region]
+        m = np.arange(1, len(kept) + 1)
+        step = math.ceil(d * 2**32 - 1e-6)
+        ceilings = -(-step * m.astype(object) // 2**32)
+        assert (~kept).cumsum().tolist() == ceilings.tolist()
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_cutting_the_stream_differently_changes_nothing(scene, plan, correct, rng):
+    points = scene.fresh[:6000]
+    whole = Shedder(plan, 0.4, correct=correct)
+    expected = whole.offer(points)
+    parts, place = Shedder(plan, 0.4, correct=correct), 0
+    decided = []
+    while place < len(points):
+        size = int(rng.integers(1, 900))
+        if rng.random() < 0.5:
+            decided.append(parts.offer(points[place : place + size]))
+        else:
+            decided.append([parts.offer_one(p) for p in points[place : place + size].tolist()])
+        place += size
+    assert np.concatenate(decided).tolist() == expected.tolist()
+    assert parts.counters.offered.tolist() == whole.counters.offered.tolist()
+    assert parts.counters.dropped.tolist() == whole.counters.dropped.tolist()
+
+
+def test_the_printed_rule_drops_first_tuples_and_ours_does_not_in_step(plan, scene):
+    regions = plan.partition.lookup(scene.fresh)
+    firsts = [int(np.flatnonzero(regions == r)[0]) for r in np.unique(regions)]
+    dropping = plan.at(0.5).drop_thresholds[np.unique(regions)] > 0
+    full = Shedder(plan, 0.5, correct=False, start="full").offer(scene.fresh)[firsts]
+    spread = Shedder(plan, 0.5, correct=False).offer(scene.fresh)[firsts]
+    assert not full[dropping].any()
+    assert 0.2 < (~spread[dropping]).mean() < 0.9
+
+
+def test_columns_mappings_and_arrays_decide_alike(scene, plan):
+    points = scene.fresh[:1000]
+    one = Shedder(plan, 0.5).offer(points)
+    two = Shedder(plan, 0.5).offer({"y": points[:, 1], "x": points[:, 0], "other": points[:, 0]})
+    three = [Shedder(plan, 0.5).offer_one({"x": points[0, 0], "y": points[0, 1]})]
+    assert one.tolist() == two.tolist()
+    assert three == [bool(one[0])]
+
+
+def test_trivial_filter_passes_everything(scene, plan):
+    assert Shedder(plan).offer(scene.fresh).all()
+    assert not Shedder(plan, 0.0).offer(scene.fresh).any()
+
+
+def test_counters_add_up(scene, plan):
+    shedder = Shedder(plan, 0.3)
+    keep = shedder.offer(scene.fresh)
+    counters = shedder.counters
+    assert counters.offered.sum() == len(scene.fresh)
+    assert counters.dropped.sum() == (~keep).sum()
+    assert counters.passed_fraction == pytest.approx(keep.mean())
+    regions = plan.partition.lookup(scene.fresh)
+    assert counters.offered[:-1].tolist() == np.bincount(regions, minlength=16).tolist()
+
+
+def test_tuples_without_region_are_shed_like_random_dropping(plan):
+    shedder = Shedder(plan, 0.25, correct=False)
+    points = np.full((400, 2), np.nan)
+    assert shedder.offer(points).sum() == 100
+    assert shedder.counters.offered[-1] == 400
+    assert isinstance(shedder.offer_one((float("nan"), 0.2)), bool)
+
+
+def test_tuples_outside_the_domain_belong_to_the_nearest_region(plan):
+    outside = np.array([[-5.0, 0.3], [np.inf, 0.9], [0.5, -np.inf], [7.0, 7.0]])
+    nearest = np.clip(outside, 0.0, 1.0)
+    shedder = Shedder(plan, 0.5)
+    shedder.offer(outside)
+    expected = np.bincount(plan.partition.lookup(nearest), minlength=17)
+    assert shedder.counters.offered.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        np.zeros((5, 3)),
+        np.zeros((5, 1)),
+        {"x": np.zeros(5)},
+        {"x": np.zeros(5), "y": np.zeros(4)},
+        [["a", "b"]] * 5,
+        [None] * 5,
+        {"x": ["?"] * 5, "y": [None] * 5},
+    ],
+)
+def test_what_cannot_be_read_never_raises(plan, batch):
+    keep = Shedder(plan, 0.5).offer(batch)
+    assert keep.dtype == np.bool_
+    assert len(keep) == 5
+
+
+@pytest.mark.parametrize("item", [None, (1.0,), (1, 2, 3), ("a", "b"), {"x": 1.0}, "text"])
+def test_a_single_tuple_that_cannot_be_read_never_raises(plan, item):
+    assert Shedder(plan, 0.5).offer_one(item) in (True, False)
+
+
+def test_an_empty_batch_is_fine(plan):
+    assert Shedder(plan, 0.5).offer(np.zeros((0, 2))).tolist() == []
+
+
+def windows(keep, size=10_000):
+    total = np.concatenate([[0], np.cumsum(keep)])
+    return (total[size:] - total[:-size]) / size
+
+
+@pytest.mark.parametrize("z", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_budget_holds_over_any_window(z):
+    for seed in range(3):
+        keep = drifted(z, seed)
+        assert windows(keep).max() <= 1.01 * z
+        assert windows(keep).min() >= 0.96 * z
+        assert keep.mean() == pytest.approx(z, rel=0.02)
+
+
+def drifted(z, seed):
+    """Shed data whose frequencies the plan has learned from only 200 samples."""
+    from planning import streams
+    from planning.sifter.workload import Settings, Workload
+
+    workload = Workload(Settings(data="SKEW", query="SKEW", queries=200), seed)
+    inline = [
+        {"ranges": {"x": [float(a[0]), float(b[0])], "y": [float(a[1]), float(b[1])]}}
+        for a, b in zip(workload.queries.low, workload.queries.high, strict=True)
+    ]
+    axes = [{"name": "x", "domain": [0, 1]}, {"name": "y", "domain": [0, 1]}]
+    definition = streams.parse(
+        {"stream": "t", "family": "sifter", "attributes": axes, "queries": {"inline": inline},
+         "parameters": {"regions": 50}}, "t.yaml")  # fmt: skip
+    points = workload.tuples(200)
+    built = statistics.build({"x": points[:, 0], "y": points[:, 1]}, definition)
+    plan = planner.plan(built, definition)
+    fresh = workload.tuples(60_000)
+    return Shedder(plan, z).offer(fresh)
+
+
+def test_budget_recovers_from_a_sudden_change(plan, scene, rng):
+    shedder = Shedder(plan, 0.4)
+    shedder.offer(scene.fresh)
+    kept_region = int(np.argmin(plan.at(0.4).drop_thresholds))
+    regions = plan.partition.lookup(scene.fresh)
+    only = scene.fresh[regions == kept_region]
+    flood = only[rng.integers(0, len(only), 30_000)]
+    keep = shedder.offer(flood)
+    # The one region that is hardly dropped becomes the whole stream: it is shed all the same.
+    assert windows(keep).max() <= 1.01 * 0.4
+    assert keep.mean() > 0.35
+
+
+def test_load_and_plan_can_change_between_batches(scene, plan):
+    shedder = Shedder(plan, 1.0)
+    assert shedder.offer(scene.fresh).all()
+    shedder.set_load(0.3)
+    assert shedder.offer(scene.fresh).mean() == pytest.approx(0.3, abs=0.003)
+    shedder.swap(scene.plan(regions=9))
+    assert shedder.plan.regions <= 9
+    assert shedder.setting.load == 0.3
+    assert shedder.offer(scene.fresh).mean() == pytest.approx(0.3, abs=0.003)
+    assert shedder.counters.offered.sum() == len(scene.fresh)
+
+
+def test_fairness_can_change_at_run_time(scene, plan):
+    shedder = Shedder(plan, 0.3, correct=False)
+    shedder.set_load(0.3, fairness_threshold=1.0)
+    shedder.offer(scene.fresh)
+    counters = shedder.counters
+    busy = (counters.offered[:-1] > 200) & plan.queried
+    share = counters.dropped[:-1][busy] / counters.offered[:-1][busy]
+    assert share.max() - share.min() > 0.9
+
+
+def test_marked_samples_and_pins_always_pass_and_are_paid_for(scene, make, entries_of):
+    definition = make(entries_of(scene.workload.queries), {"pins": ["x > 0.8"]})
+    plan = planner.plan(statistics.build(scene.samples, definition), definition)
+    shedder = Shedder(plan, 0.5)
+    marked = np.arange(len(scene.fresh)) % 50 == 0
+    keep = shedder.offer(scene.fresh, marked)
+    assert keep[marked].all()
+    assert keep[scene.fresh[:, 0] > 0.8].all()
+    assert keep.mean() == pytest.approx(0.5, abs=0.005)
+    assert shedder.offer_one((0.9, 0.5))
+
+
+def test_weights_make_counts_and_sums_unbiased(scene, plan):
+    shedder = Shedder(plan, 0.6)
+    keep, weight = shedder.offer_weighted(scene.fresh)
+    assert (weight[keep] >= 1).all()
+    assert len(keep) == len(weight)
+    assert (weight[~keep] == 0).all()
+    regions = plan.partition.lookup(scene.fresh)
+    some = plan.at(0.6).drop_thresholds[regions] < 1
+    true = scene.fresh[some, 0].sum()
+    assert (weight[some] * scene.fresh[some, 0]).sum() == pytest.approx(true, rel=0.01)
+    assert weight[some].sum() == pytest.approx(some.sum(), rel=0.01)
+    plain = Shedder(plan, 0.6).offer(scene.fresh)
+    assert plain.tolist() == keep.tolist()
+
+
+class Counted:
+    """Counters in shared memory, as a fleet would keep them."""
+
+    def __init__(self, offered, kept):
+        self.offered, self.kept = offered, kept
+
+    def exchange(self, offered, kept):
+        with self.offered.get_lock():
+            self.offered.value += offered
+            self.kept.value += kept
+            return self.offered.value, self.kept.value
+
+
+SHARED = None
+
+
+def share(offered, kept):
+    global SHARED
+    SHARED = Counted(offered, kept)
+
+
+def work(task):
+    document, points = task
+    from planning.sifter.plan import Plan
+
+    shedder = Shedder(Plan.from_document(document), 0.5, fleet=SHARED)
+    return sum(int(shedder.offer(part).sum()) for part in np.array_split(points, 60))
+
+
+def test_a_fleet_holds_the_budget_together(scene, plan):
+    # One process sees only tuples it would keep, the other only those it would drop.
+    thresholds = plan.at(0.5).drop_thresholds[plan.partition.lookup(scene.fresh)]
+    order = np.argsort(thresholds, kind="stable")
+    context = multiprocessing.get_context("spawn")
+    offered, kept = context.Value("q", 0), context.Value("q", 0)
+    halves = np.array_split(scene.fresh[order], 2)
+    with ProcessPoolExecutor(2, context, initializer=share, initargs=(offered, kept)) as pool:
+        done = list(pool.map(work, [(plan.to_document(), half) for half in halves]))
+    assert offered.value == len(scene.fresh)
+    assert kept.value == sum(done)
+    assert kept.value / offered.value <= 0.5 * 1.02
+
+
+def random_partition(rng, dimensions, regions):
+    def split(low, high, leaves):
+        if leaves == 1:
+            return None
+        axis = int(rng.integers(dimensions))
+        cut = float(rng.uniform(low[axis], high[axis]))
+        one, two = high.copy(), low.copy()
+        one[axis] = two[axis] = cut
+        left = int(rng.integers(1, leaves))
+        return (axis, cut, split(low, one, left), split(two, high, leaves - left))
+
+    return Partition.from_nested(split(np.zeros(dimensions), np.ones(dimensions), regions))
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "regions", "kind"),
+    [(1, 1, "cells"), (1, 40, "cells"), (2, 16, "cells"), (2, 700, "cells"), (3, 100, "cells"),
+     (4, 100, "bitmaps"), (5, 300, "bitmaps"), (6, 5000, "tree")],
+)  # fmt: skip
+def test_tables_find_the_same_region_as_the_tree(dimensions, regions, kind, rng):
+    from planning.sifter import kernels
+
+    partition = random_partition(rng, dimensions, regions)
+    tables = lookup.build(partition, dimensions)
+    assert tables.kind == kind
+    points = rng.normal(0.5, 0.5, (3000, dimensions))
+    points[:50] = np.nan
+    points[50:100, 0] = np.inf
+    points[100:150, 0] = -np.inf
+    cuts = partition.cut[partition.dimension == 0]
+    points[150 : 150 + len(cuts), 0] = cuts[: len(points) - 150]  # exactly on a cut
+    state = np.zeros((partition.regions + 1, 4), dtype=np.uint64)
+    keep = np.empty(1, dtype=np.bool_)
+    control, ledger = np.zeros(4), np.zeros(6, dtype=np.int64)
+    expected = partition.lookup(points)
+    none = np.zeros(0)
+    for point, region in zip(points, expected, strict=True):
+        state[:] = 0
+        kernels.decide(
+            tuple(point[k : k + 1].copy() for k in range(dimensions)),
+            tables.first, tables.scale, tables.start, tables.cuts, tables.compares, tables.stride,
+            tables.cells, tables.bitmaps, tables.offset,
+            partition.dimension, partition.cut, partition.right, partition.leaf,
+            np.array([-1]), np.ones(partition.regions), np.ones(partition.regions, bool),
+            state, control, ledger, none.astype(bool), keep, none, none,
+        )  # fmt: skip
+        assert int(np.argmax(state[:, kernels.OFFERED])) == region % (partition.regions + 1)

@@ -1,0 +1,197 @@
+"""Statistics: f, A and B against direct sums, calibration, order of arrival, pins, categories."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planning.errors import StatisticsError
+from planning.sifter import planner, queries, statistics
+from planning.sifter.calibration import calibrated
+from planning.sifter.consolidation import consolidate
+from planning.sifter.matching import hit_counts
+from planning.sifter.partition import Partition
+from planning.sifter.queries import boxes
+from planning.sifter.shedder import Shedder
+from planning.sifter.statistics import Statistics
+from planning.sifter.workload import Settings, Workload
+
+
+def direct(partition, frequency, asked):
+    """A, B and queried by the textbook: every query with every region (Equations 5 to 8)."""
+    low, high = partition.bounds(np.zeros(2), np.ones(2))
+    volume = np.prod(high - low, axis=1)
+    qos, base, queried = np.zeros(partition.regions), 0.0, np.zeros(partition.regions, bool)
+    for q in range(asked.count):
+        data = np.zeros(partition.regions)
+        for b in np.flatnonzero(asked.owner == q):
+            overlap = np.minimum(high, asked.high[b]) - np.maximum(low, asked.low[b])
+            inside = np.where((overlap > 0).all(axis=1), np.prod(overlap, axis=1), 0.0)
+            data += frequency * inside / volume
+            queried |= inside > 0
+        base += asked.weight[q] * (1 - asked.slope[q])
+        if data.sum() > 0:
+            qos += asked.coefficient[q] * data / data.sum()
+        else:
+            base += asked.coefficient[q]
+    return qos, base, queried
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_consolidation_equals_the_direct_sums(seed):
+    rng = np.random.default_rng(seed)
+    tree = (0, 0.4, (1, 0.7, None, None), (1, 0.2, None, (0, 0.8, None, None)))
+    partition = Partition.from_nested(tree)
+    frequency = rng.dirichlet(np.ones(5))
+    frequency[2] = 0.0
+    low = rng.random((30, 2)) * 0.9
+    asked = boxes(
+        low, np.minimum(1.0, low + rng.random((30, 2)) * 0.3),
+        slope=rng.uniform(0.5, 2, 20), owner=np.sort(rng.integers(0, 20, 30)),
+        weight=rng.random(20),
+    )  # fmt: skip
+    found = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
+    qos, base, queried = direct(partition, frequency, asked)
+    assert found.region_qos == pytest.approx(qos, abs=1e-12)
+    assert found.base_qos == pytest.approx(base, abs=1e-12)
+    assert found.queried.tolist() == queried.tolist()
+
+
+def test_with_nothing_dropped_quality_is_one(scene):
+    plan = scene.plan()
+    assert plan.predicted_quality(1.0) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_query_without_data_loses_nothing(make):
+    # All data is left, the second query right: it keeps completeness 1 whatever is dropped.
+    definition = make(
+        [{"ranges": {"x": [0.0, 0.4]}}, {"ranges": {"x": [0.8, 0.9]}}],
+        {"partitioner": "uniform_grid", "regions": 4, "calibrate": False},
+    )
+    columns = {"x": np.linspace(0.01, 0.4, 100), "y": np.linspace(0, 1, 100)}
+    built = statistics.build(columns, definition)
+    plan = planner.plan(built, definition)
+    assert built.base_qos == pytest.approx(0.5)
+    assert plan.predicted_quality(0.0) == pytest.approx(0.5)
+
+
+def test_order_of_arrival_does_not_matter(scene, rng):
+    shuffled = rng.permutation(len(scene.samples["x"]))
+    columns = {name: column[shuffled] for name, column in scene.samples.items()}
+    one = statistics.build(scene.samples, scene.definition).to_document()
+    two = statistics.build(columns, scene.definition).to_document()
+    assert one == two
+
+
+def test_document_round_trip(scene):
+    built = statistics.build(scene.samples, scene.definition)
+    document = built.to_document()
+    assert Statistics.from_document(document).to_document() == document
+    assert built.samples == 2000
+    assert built.sample_size == 1000
+    assert built.frequency.sum() == pytest.approx(1.0)
+
+
+def test_counting_in_parts_gives_the_same_statistics(scene):
+    # What the Spark app does: draw, divide, count part by part, assemble.
+    definition, asked = scene.definition, queries.of(scene.definition)
+    points = np.column_stack([scene.samples["x"], scene.samples["y"]])
+    sample = statistics.draw(points, definition.parameters.sample_size)
+    partition = statistics.divide(sample, definition, asked)
+    counts = sum(statistics.count(part, partition) for part in np.array_split(points, 7))
+    parts = statistics.assemble(partition, counts, definition, len(sample), asked)
+    assert parts.to_document() == statistics.build(scene.samples, definition).to_document()
+
+
+def test_rows_without_a_place_count_nowhere(make):
+    definition = make([{"ranges": {"x": [0, 0.5]}}], {"regions": 4})
+    columns = {"x": np.array([0.1, np.nan, 0.9, 7.0]), "y": np.array([0.1, 0.5, np.nan, 0.2])}
+    assert statistics.build(columns, definition).samples == 2
+
+
+@pytest.mark.parametrize("values", [[], [np.nan]])
+def test_no_usable_tuple_is_an_error(make, values):
+    definition = make([{"ranges": {"x": [0, 0.5]}}])
+    with pytest.raises(StatisticsError, match="at least one tuple"):
+        statistics.build({"x": np.array(values), "y": np.array(values)}, definition)
+
+
+def test_without_queries_dropping_is_free(make, rng):
+    definition = make()
+    columns = {"x": rng.random(100), "y": rng.random(100)}
+    plan = planner.plan(statistics.build(columns, definition), definition)
+    assert plan.predicted_quality(0.2) == 1.0
+    assert plan.passed_fraction(0.2) == pytest.approx(0.2, abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.floats(0, 1)), min_size=1))
+def test_calibrated_frequencies_are_a_distribution(rows):
+    unseen, seen, qos = (np.array(column) for column in zip(*rows, strict=True))
+    if unseen.sum() + seen.sum() == 0:
+        unseen = unseen + 1
+    frequency = calibrated(unseen + seen, seen, qos.astype(float))
+    assert (frequency >= 0).all()
+    assert frequency.sum() == pytest.approx(1.0)
+
+
+def passed(make, entries_of, calibrate):
+    """Mean fraction of fresh tuples that plans for z = 0.5 pass when nothing corrects them."""
+    fractions = []
+    for seed in range(5):
+        workload = Workload(Settings(data="UNIF", query="SKEW", queries=300), seed)
+        definition = make(entries_of(workload.queries), {"regions": 100, "calibrate": calibrate})
+        points = workload.tuples(1000)
+        columns = {"x": points[:, 0], "y": points[:, 1]}
+        plan = planner.plan(statistics.build(columns, definition), definition)
+        kept = Shedder(plan, 0.5, correct=False).offer(workload.tuples(20_000))
+        fractions.append(kept.mean())
+    return np.mean(fractions)
+
+
+def test_calibration_brings_the_passed_fraction_nearer_to_z(make, entries_of):
+    with_it, without = (passed(make, entries_of, calibrate) for calibrate in (True, False))
+    assert without > 0.52
+    assert abs(with_it - 0.5) < 0.75 * abs(without - 0.5)
+
+
+def test_pinned_tuples_are_charged_first(make, rng):
+    definition = make(
+        [{"ranges": {"x": [0.0, 1.0]}}],
+        {"pins": ["x > 0.75"], "regions": 4, "calibrate": False},
+    )
+    columns = {"x": rng.random(4000), "y": rng.random(4000)}
+    built = statistics.build(columns, definition)
+    plan = planner.plan(built, definition)
+    assert built.pinned_fraction == pytest.approx(0.25, abs=0.03)
+    assert built.frequency.sum() + built.pinned_fraction == pytest.approx(1.0)
+    # Below the pinned fraction everything else goes, and the pins still pass.
+    assert plan.at(0.1).drop_thresholds.tolist() == [1.0] * plan.regions
+    assert plan.passed_fraction(0.5) == pytest.approx(0.5, abs=1e-6)
+
+
+def test_categories_are_cut_by_ratio_of_queries_to_data(make, rng):
+    attributes = [
+        {"name": "x", "domain": [0, 1]},
+        {"name": "c", "type": "category", "values": list("abcdef")},
+    ]
+    # Only b, d and f are asked for: no run of codes, but one cut once they are rearranged.
+    definition = make(
+        [{"where": "c IN ('b', 'd', 'f')"}],
+        {"regions": 2, "calibrate": False},
+        attributes=attributes,
+    )
+    codes = rng.integers(0, 6, 3000)
+    columns = {"x": rng.random(3000), "c": np.array(list("abcdef"))[codes]}
+    plan = planner.plan(statistics.build(columns, definition), definition)
+    assert plan.predicted_quality(0.5) == pytest.approx(1.0, abs=0.03)
+    wanted = plan.partition.lookup(np.column_stack([np.zeros(6), np.arange(6)]))
+    assert wanted[[1, 3, 5]].tolist() != wanted[[0, 2, 4]].tolist()
+    assert len(set(wanted[[1, 3, 5]])) == len(set(wanted[[0, 2, 4]])) == 1
+
+
+def test_hits_are_the_paper_s_hit_values(scene):
+    asked = queries.of(scene.definition)
+    points = scene.fresh[:200]
+    pairs = ((asked.low[:, None] <= points) & (points < asked.high[:, None])).all(axis=2)
+    assert hit_counts(points, asked).tolist() == pairs.sum(axis=0).tolist()

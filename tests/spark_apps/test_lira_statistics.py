@@ -1,0 +1,79 @@
+"""LIRA's statistics on Spark equal the NumPy reference, tracks and all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+class Definition:
+    """What the app reads of a lira stream definition."""
+
+    family = "lira"
+    source = ""
+
+    def __init__(self) -> None:
+        from planning.lira.parameters import Parameters
+        from planning.streams import Attribute, Queries, Query
+
+        self.parameters = Parameters(regions=30, cells=16)
+        names = ("object_id", "time", "x", "y", "speed")
+        self.attributes = tuple(
+            Attribute(name=n, domain=(0, 3000 if n in "xy" else 1e6)) for n in names
+        )
+        self.queries = Queries(
+            inline=(
+                Query(ranges={"x": (200, 900), "y": (300, 1200)}),
+                Query(ranges={"x": (1500, 2100)}),
+            )
+        )
+
+
+def tracks(seed: int) -> dict[str, np.ndarray]:
+    from planning.lira.trace import generate_trace
+
+    trace = generate_trace(seed, cars=40, seconds=80, side_m=3000)
+    nodes, ticks, _ = trace.positions.shape
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(nodes * ticks)
+    flat = trace.positions.reshape(-1, 2).astype(np.float64)[order]
+    return {
+        "object_id": np.repeat(np.arange(nodes), ticks)[order],
+        "time": np.tile(np.arange(ticks, dtype=float), nodes)[order],
+        "x": flat[:, 0],
+        "y": flat[:, 1],
+        "speed": rng.gamma(2.0, 5.0, order.size),
+    }
+
+
+def frame(spark: Any, columns: dict[str, np.ndarray], partitions: int) -> Any:
+    rows = list(zip(*(values.tolist() for values in columns.values()), strict=True))
+    schema = "object_id long, time double, x double, y double, speed double"
+    return spark.createDataFrame(rows, schema).repartition(partitions)
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_spark_equals_numpy(spark, partitions):
+    from planning.lira.statistics import build
+    from spark_apps.statistics_grid import build_statistics
+
+    columns = tracks(4)
+    reference = build(columns, Definition())
+    made = build_statistics(frame(spark, columns, partitions), Definition())
+    assert made.to_document() == reference.to_document()
+    assert made.objects == 40
+    assert made.reports[0] > made.reports[-1] > 0
+
+
+def test_samples_without_tracks_are_refused(spark):
+    from planning.errors import StatisticsError
+    from spark_apps.statistics_grid import build_statistics
+
+    columns = {name: values[:40] for name, values in tracks(4).items()}
+    columns["object_id"] = np.arange(40)
+    with pytest.raises(StatisticsError, match="objects that move"):
+        build_statistics(frame(spark, columns, 2), Definition())
