@@ -97,12 +97,14 @@ def _bits(column: NDArray[np.generic]) -> KeyArray:
         return (column.astype(np.float64) + 0.0).view(np.uint64)
     if column.dtype.kind == "M":
         return column.astype("datetime64[us]").astype(np.int64).view(np.uint64)
-    texts, codes = np.unique(column.astype(str), return_inverse=True)
-    hashed = [
-        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-        for text in texts.tolist()
-    ]
-    return np.asarray(np.array(hashed, dtype=np.uint64)[codes])
+    texts = [str(value) for value in column.tolist()]
+    # Once per distinct text: columns of texts are mostly categories and identifiers.
+    hashed = {text: _text_bits(text) for text in set(texts)}
+    return np.array([hashed[text] for text in texts], dtype=np.uint64)
+
+
+def _text_bits(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def _mixed(keys: KeyArray) -> KeyArray:

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from planning.arrays import FloatArray
 from planning.attributes import profile
-from planning.attributes.cycles import CycleIdentifier
+from planning.attributes.cycles import PAIR_ROWS, CycleIdentifier
 from planning.attributes.encoding import Encoded, encode, row_keys, stream_code, stream_name
 from planning.attributes.statistics import (
     MAX_ENTITIES,
@@ -134,7 +134,7 @@ def _profile(name: str, rows: DataFrame, schema: Schema, parameters: Any) -> Str
     ordered = rows.repartitionByRange(*order).sortWithinPartitions(*order).persist()
     try:
         tuples = ordered.count()
-        found = _cycle(ordered, schema, parameters, tuples)
+        found = _cycle(ordered, order, schema, parameters, tuples)
         entities = _with_entities(ordered, schema, found)
         keys = entities.select(ENTITY).distinct().orderBy(ENTITY).limit(MAX_ENTITIES + 1).toArrow()
         count = entities.select(ENTITY).distinct().count()
@@ -158,15 +158,18 @@ def _profile(name: str, rows: DataFrame, schema: Schema, parameters: Any) -> Str
 
 
 def _cycle(
-    ordered: DataFrame, schema: Schema, parameters: Any, tuples: int
+    ordered: DataFrame, order: Sequence[str], schema: Schema, parameters: Any, tuples: int
 ) -> CycleIdentifier:
     if parameters.cid:
         return CycleIdentifier(tuple(parameters.cid))
     skip = {*parameters.order_by, parameters.stream_attribute}
     usable = [n for n in schema.names if n not in skip]
     coded = [f"a{schema.names.index(n)}" for n in usable]
-    named = ordered.select(*coded)
-    found = attribute_votes.detect(named, coded, tuples, parameters.detector)
+    table = ordered.orderBy(*order).limit(PAIR_ROWS).select(*coded).toArrow()
+    head = {c: Encoded(table.column(c).to_numpy().astype(np.float64), True) for c in coded}
+    found = attribute_votes.detect(
+        ordered.select(*coded), coded, tuples, head, parameters.detector
+    )
     back = dict(zip(coded, usable, strict=True))
     return CycleIdentifier(
         tuple(back[c] for c in found.cid),

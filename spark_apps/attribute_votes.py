@@ -25,9 +25,13 @@ COUNTED = "attribute int, value double, next double, n long, edge int, partition
 FIRST, LAST, INSIDE = 0, 1, -1
 
 
-def detect(ordered: DataFrame, names: Sequence[str], rows: int, detector: Detector) -> (
-    CycleIdentifier
-):
+def detect(
+    ordered: DataFrame,
+    names: Sequence[str],
+    rows: int,
+    head: Mapping[str, Encoded],
+    detector: Detector,
+) -> CycleIdentifier:
     """Return the cycle identifier of one stream.
 
     Parameters
@@ -38,10 +42,11 @@ def detect(ordered: DataFrame, names: Sequence[str], rows: int, detector: Detect
         The attributes that may be part of the CID.
     rows
         How many rows there are.
+    head
+        The first ``cycles.PAIR_ROWS`` rows, in memory.
     detector
         ``votes``, or ``exact`` for the paper's, which looks at the first rows only.
     """
-    head = first_rows(ordered, names)
     if detector == "exact":
         return cycles.detect(head, names, "exact")
     votes = cast_votes(ordered, names, rows)
@@ -53,15 +58,7 @@ def detect(ordered: DataFrame, names: Sequence[str], rows: int, detector: Detect
             cycle = cycles.elected_cycle(votes[name])
             if cycle is not None:
                 found.append(cycle)
-    return cycles.complete({n: head[n] for n in names}, distinct, found)
-
-
-def first_rows(ordered: DataFrame, names: Sequence[str]) -> dict[str, Encoded]:
-    """Return the first rows in stream order, as many as pairs of attributes are tried on."""
-    table = ordered.select(*names).limit(cycles.PAIR_ROWS).toArrow()
-    return {
-        name: Encoded(table.column(name).to_numpy().astype(np.float64), True) for name in names
-    }
+    return cycles.complete(head, distinct, found)
 
 
 def cast_votes(ordered: DataFrame, names: Sequence[str], rows: int) -> dict[str, Votes]:

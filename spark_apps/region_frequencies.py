@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray, IntArray
@@ -24,7 +24,22 @@ from planning.sifter.statistics import Statistics, assemble, divide
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample
-from spark_apps.session import arrays_of, map_in_arrow, read_parquet, run_app
+from spark_apps.session import arrays_of, map_in_arrow, quoted, read_parquet, run_app
+
+
+def coded(samples: DataFrame, space: Space) -> DataFrame:
+    """Return the attributes as numbers: a category as its code, null if it is none of them.
+
+    Built-in expressions do in one step what the workers would do text by text.
+    """
+    columns: list[Column] = []
+    for axis, codes in zip(space.axes, space.codes, strict=True):
+        column = F.col(quoted(axis.name))
+        if codes:
+            pairs = [F.lit(part) for text, code in codes.items() for part in (text, float(code))]
+            column = F.try_element_at(F.create_map(*pairs), column)
+        columns.append(column.cast("double").alias(axis.name))
+    return samples.select(*columns)
 
 
 def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
@@ -33,7 +48,7 @@ def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
     return np.asarray(points[~np.isnan(points).any(axis=1)])
 
 
-def region_counts(samples: DataFrame, partition: Partition, space: Space) -> DataFrame:
+def region_counts(points: DataFrame, partition: Partition, space: Space) -> DataFrame:
     """Count the rows of every region that has any: ``region``, ``count``."""
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +62,7 @@ def region_counts(samples: DataFrame, partition: Partition, space: Space) -> Dat
         )
 
     return (
-        map_in_arrow(samples, kernel, "region long, count long")
+        map_in_arrow(points, kernel, "region long, count long")
         .groupBy("region")
         .agg(F.sum("count").alias("count"))
         .select("region", "count")
@@ -59,12 +74,12 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     space = Space.of(definition)
     asked = queries.of(definition)
 
-    def points(batch: pa.RecordBatch) -> FloatArray:
-        return points_of(batch, space)
-
-    sample = draw_sample(samples, points, definition.parameters.sample_size)
+    points = coded(samples, space)
+    sample = draw_sample(
+        points, lambda batch: points_of(batch, space), definition.parameters.sample_size
+    )
     partition = divide(sample, definition, asked)
-    counts = _dense(region_counts(samples, partition, space), partition.regions)
+    counts = _dense(region_counts(points, partition, space), partition.regions)
     return assemble(partition, counts, definition, len(sample), asked)
 
 

@@ -76,7 +76,7 @@ def compare(
         done = measure(network, rates, drops)
         throughput[name], highest[name] = done.throughput, float(done.loads.max())
     nothing = network.evaluate_many(rates, np.zeros((len(rates), len(network.arcs))))
-    overloaded = (nothing.loads > network.capacities).any(axis=1).astype(np.float64)
+    overloaded = np.asarray((nothing.loads > network.capacities).any(axis=1), dtype=np.float64)
     return Comparison(throughput, offered, highest, plans, refused, overloaded)
 
 

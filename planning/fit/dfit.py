@@ -139,7 +139,7 @@ class DFitServer:
         """Whether every child has sent a table (or is known to be down)."""
         return all(c in self.children or c in self.down for c in self.server.children)
 
-    def change(self, operators: dict[str, dict[str, float]]) -> None:
+    def change(self, operators: dict[str, dict[str, Any]]) -> None:
         """Replace costs or selectivities of own operators, as measured anew."""
         known = {o.id for o in self.server.operators}
         unknown = sorted(set(operators) - known)
@@ -285,7 +285,10 @@ class DFitServer:
 
         Returns the CPU load, the rates sent to each child, and the own outputs' throughput.
         """
-        kept = lambda arc: 1.0 - self.drops.get(arc, 0.0)  # noqa: E731
+
+        def kept(arc: str) -> float:
+            return 1.0 - self.drops.get(arc, 0.0)
+
         streams = {s: rates.get(s, 0.0) * self.scale.get(s, 1.0) for s in self.server.inputs}
         load = 0.0
         for operator in self.server.operators:

@@ -144,11 +144,11 @@ def _arrays_of(table: Stored | None) -> tuple[str, dict[str, NDArray[Any]], tupl
     if table is None:
         return "simplex", {}, ()
     if isinstance(table, CriticalRegions):
-        names = ("value", "rule", "facets", "starts")
-        return "regions", {name: getattr(table, name) for name in names}, ()
+        regions = ("value", "rule", "facets", "starts")
+        return "regions", {name: getattr(table, name) for name in regions}, ()
     if isinstance(table, Quadtree):
-        names = ("valued", "plan", "child", "fractions", "bound")
-        return "quadtree", {name: getattr(table, name) for name in names}, ()
+        cells = ("valued", "plan", "child", "fractions", "bound")
+        return "quadtree", {name: getattr(table, name) for name in cells}, ()
     index = {n: getattr(table.index, n) for n in ("points", "first", "following", "orthant")}
     return "rows", {**index, "drops": table.drops, "valued": table.valued}, table.arcs
 

@@ -59,10 +59,10 @@ def rows(network: QueryNetwork) -> Iterator[Row]:
                 yield Row(f"sent[{network.arcs[arc].name}]", {arc: 1.0, sent: -1.0}, 0.0)
             sent += 1
         yield Row(f"link[{link.source}->{link.target}]", use, link.capacity)
-    for index, arc in enumerate(network.arcs):
-        if network.node_of[arc.stream] is not None:
-            above = {a: -gain for a, gain in stream_rate(network, arc.stream).items()}
-            yield Row(f"prefix[{arc.name}]", {**above, index: 1.0}, 0.0)
+    for index, each in enumerate(network.arcs):
+        if network.node_of[each.stream] is not None:
+            above = {a: -gain for a, gain in stream_rate(network, each.stream).items()}
+            yield Row(f"prefix[{each.name}]", {**above, index: 1.0}, 0.0)
 
 
 def sent_count(network: QueryNetwork) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.documents import is_merge
 from planning.fit.model import Operator
+from planning.fit.point_quadtree import undominated
 from planning.fit.sampling import Sampling
 from planning.fit.servers import Server
 from planning.fit.tables import CHUNK, FULL, Bound, Table, check_product, check_rows, zero_rate
@@ -49,6 +50,8 @@ def merge_tables(
         kept = rows.best() if kept is None else kept.joined(rows).best()
         check_rows(server.id, len(kept.rates), max_rows)
     assert kept is not None
+    if len(kept.rates) <= CHUNK:
+        kept = kept.take(undominated(kept.rates, kept.score))
     return Table(
         server.id,
         server.inputs,

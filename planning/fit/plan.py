@@ -78,7 +78,7 @@ class Plan:
         return np.asarray(self.reference / max(z, 1e-6))
 
     def _vector(self, load: float | Rates) -> FloatArray:
-        if isinstance(load, (int, float)) and not isinstance(load, bool):
+        if isinstance(load, (int, float)):
             return self.rates_at(load)
         return self.network.rate_vector(load)
 

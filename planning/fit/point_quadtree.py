@@ -10,12 +10,14 @@ import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.fit.simplex import all_fit
 from planning.fit.stored import PointQuadtree
 
 
 def build(points: FloatArray, score: FloatArray) -> tuple[PointQuadtree, IntArray]:
     """Return the index and the order in which rows were inserted (best score first)."""
-    order = np.lexsort((np.arange(len(score)), -score))
+    # Of equal scores the least demanding row comes first.
+    order = np.lexsort((np.arange(len(score)), points.sum(axis=1), -score))
     rows = np.ascontiguousarray(points[order])
     first = np.full(len(rows), -1, dtype=np.int64)
     following = np.full(len(rows), -1, dtype=np.int64)
@@ -90,6 +92,32 @@ def best_below(
     return best
 
 
+def undominated(points: FloatArray, score: FloatArray) -> BoolArray:
+    """Return which rows no other row beats with lower (or equal) rates and as good a score.
+
+    A parent loses nothing without the others, unlike with a Pareto filter on the rates alone.
+
+    >>> undominated(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 3.0, 2.0])).tolist()
+    [True, True, False]
+    """
+    index, order = build(points, score)
+    kept = np.empty(len(order), dtype=np.bool_)
+    kept[order] = _first_of_its_box(index.points, index.first, index.following, index.orthant)
+    return kept
+
+
+@njit(cache=True)
+def _first_of_its_box(
+    points: FloatArray, first: IntArray, following: IntArray, orthant: IntArray
+) -> BoolArray:
+    kept = np.empty(points.shape[0], dtype=np.bool_)
+    stack = np.empty(points.shape[0] + 1, dtype=np.int64)
+    for row in range(points.shape[0]):
+        best = best_below(points, first, following, orthant, points[row], stack)
+        kept[row] = best == row
+    return kept
+
+
 @njit(cache=True)
 def select(
     points: FloatArray,
@@ -114,13 +142,13 @@ def select(
     for row in range(rates.shape[0]):
         scale[row, :] = 1.0
         chosen[row] = -1
-        if _fits(raw_use, rates[row]):
+        if all_fit(raw_use, rates[row]):
             continue
         for k in range(inputs):
             limit[k] = rates[row, k] if valued[k] else 0.0
             if not valued[k]:
                 scale[row, k] = 0.0
-        if _fits(raw_use, limit):
+        if all_fit(raw_use, limit):
             chosen[row] = -2
             continue
         for k in range(inputs):
@@ -134,14 +162,3 @@ def select(
         for k in range(inputs):
             rate = rates[row, k]
             scale[row, k] = min(points[best, k] / rate, 1.0) if rate > 0.0 else 1.0
-
-
-@njit(cache=True)
-def _fits(raw_use: FloatArray, rates: FloatArray) -> bool:
-    for n in range(raw_use.shape[0]):
-        total = 0.0
-        for k in range(rates.shape[0]):
-            total += raw_use[n, k] * rates[k]
-        if total > 1.0:
-            return False
-    return True

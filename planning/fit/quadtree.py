@@ -8,6 +8,7 @@ the two extreme corners bounds the error of all points between them.
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -83,7 +84,7 @@ class _Builder:
             np.ones(len(low)) if self.workload is None else self._probability(low, high)
         )
         top = self._points(high)
-        fits = (top @ self.program.raw_use.T <= 1.0).all(axis=1)
+        fits = np.asarray((top @ self.program.raw_use.T <= 1.0).all(axis=1))
         errors = np.zeros(len(low))
         if not fits.all():
             best = self.scorer(top[~fits])
@@ -192,6 +193,24 @@ def build(
         while builder.heap and builder.total > error and -builder.heap[0][0] > 0:
             builder.divide(heapq.heappop(builder.heap)[2])
     return _finish(builder, valued)
+
+
+def converge(
+    program: Program, workload: Workload, seconds: float, max_plans: int = 200_000
+) -> list[tuple[float, float, int]]:
+    """Divide for a while; return (seconds, expected error, plans) along the way (Figure 14a)."""
+    check_plain(program, "solver_w")
+    dims = np.flatnonzero(valued_inputs(program)).astype(np.int64)
+    builder = _Builder(program, simplex_scorer(program), workload, max_plans, dims)
+    start = time.perf_counter()
+    builder.add(np.zeros((1, len(dims))), 1.0)
+    path = [(0.0, builder.total, builder.infeasible)]
+    while builder.heap and -builder.heap[0][0] > 0 and path[-1][0] < seconds:
+        builder.divide(heapq.heappop(builder.heap)[2])
+        path.append((time.perf_counter() - start, builder.total, builder.infeasible))
+        if builder.infeasible + 2 ** len(dims) > max_plans:
+            break
+    return path
 
 
 def _finish(builder: _Builder, valued: BoolArray) -> Quadtree:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from planning.arrays import FloatArray, IntArray
+from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import PlanningError
 from planning.fit.polytope import deepest, unit_forms
 from planning.fit.program import Program
@@ -42,7 +42,7 @@ class _Basis:
     cost: FloatArray
     basis: IntArray
     nonbasis: IntArray
-    flipped: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    flipped: BoolArray
 
     @classmethod
     def nothing_dropped(cls, program: Program) -> _Basis:
@@ -58,12 +58,18 @@ class _Basis:
         return made
 
     @property
-    def parts(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray]:
-        return self.tableau, self.cost, self.basis, self.nonbasis, self.flipped  # type: ignore[return-value]
+    def parts(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, BoolArray]:
+        return self.tableau, self.cost, self.basis, self.nonbasis, self.flipped
 
     def moved(self, program: Program, rates: FloatArray) -> _Basis:
         """Return the optimal basis at ``rates``, warm from this one."""
-        made = _Basis(*(part.copy() for part in self.parts))  # type: ignore[arg-type]
+        made = _Basis(
+            self.tableau.copy(),
+            self.cost.copy(),
+            self.basis.copy(),
+            self.nonbasis.copy(),
+            self.flipped.copy(),
+        )
         limit = 50 * sum(program.cost.shape) + 50 * len(program.tableau)
         status, _ = reoptimise(*made.parts, program.upper, program.bounded, rates, limit)
         if status != OPTIMAL:

@@ -67,7 +67,7 @@ def smallest_optimum(program: programs.Program) -> float:
     """
     valued = np.flatnonzero(valued_inputs(program))
     corners = [
-        np.eye(1, len(program.max_rates), k)[0] / use[k]
+        np.eye(1, len(program.max_rates), int(k))[0] / use[k]
         for use in program.raw_use
         for k in valued
         if use[k] > 0

@@ -159,7 +159,7 @@ class Shedder:
 
 def _labels(batch: Any) -> Any:
     if isinstance(batch, Mapping):
-        column = next(name for name in COLUMNS if name in batch)
+        column = next((name for name in COLUMNS if name in batch), COLUMNS[0])
         return np.asarray(batch[column]).astype(str)
     return np.asarray(list(batch), dtype=str)
 

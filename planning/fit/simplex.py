@@ -16,6 +16,8 @@ from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 
+Marks = BoolArray | IntArray
+
 FEASIBLE = 1e-11
 PIVOT = 1e-10
 REFRESH = 64
@@ -77,7 +79,7 @@ def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column
 @njit(cache=True)
 def affine(form: FloatArray, rates: FloatArray) -> float:
     """Value of a constant followed by coefficients."""
-    value = form[0]
+    value: float = form[0]
     for k in range(rates.shape[0]):
         value += form[k + 1] * rates[k]
     return value
@@ -113,9 +115,9 @@ def reoptimise(
     cost: FloatArray,
     basis: IntArray,
     nonbasis: IntArray,
-    flipped: BoolArray,
+    flipped: Marks,
     upper: FloatArray,
-    bounded: BoolArray,
+    bounded: Marks,
     rates: FloatArray,
     limit: int,
 ) -> tuple[int, int]:
@@ -153,7 +155,7 @@ def rebuild(
     base_cost: FloatArray,
     basis: IntArray,
     nonbasis: IntArray,
-    flipped: BoolArray,
+    flipped: Marks,
     upper: FloatArray,
     tableau: FloatArray,
     cost: FloatArray,
@@ -196,7 +198,7 @@ def rebuild(
 def values(
     tableau: FloatArray,
     basis: IntArray,
-    flipped: BoolArray,
+    flipped: Marks,
     upper: FloatArray,
     columns: int,
     rates: FloatArray,
@@ -219,12 +221,12 @@ def solve(
     base: FloatArray,
     base_cost: FloatArray,
     upper: FloatArray,
-    bounded: BoolArray,
+    bounded: Marks,
     tableau: FloatArray,
     cost: FloatArray,
     basis: IntArray,
     nonbasis: IntArray,
-    flipped: BoolArray,
+    flipped: Marks,
     age: IntArray,
     rates: FloatArray,
     out: FloatArray,
@@ -256,7 +258,7 @@ def start(
     cost: FloatArray,
     basis: IntArray,
     nonbasis: IntArray,
-    flipped: BoolArray,
+    flipped: Marks,
 ) -> None:
     """Set the state to the basis where nothing is dropped."""
     tableau[:] = base
@@ -300,7 +302,7 @@ def all_fit(use: FloatArray, rates: FloatArray) -> bool:
         total = 0.0
         for k in range(rates.shape[0]):
             total += use[n, k] * rates[k]
-        if total > 1.0:
+        if total > 1.0 + 1e-12:
             return False
     return True
 

@@ -11,6 +11,7 @@ from numba import njit
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit import program as programs
 from planning.fit.limits import MethodLimit
+from planning.fit.point_quadtree import undominated
 from planning.fit.sampling import Sampling
 from planning.fit.servers import Server
 from planning.fit.simplex import OPTIMAL, fractions, reoptimise, start, values
@@ -94,16 +95,21 @@ def leaf_table(
         found.append((rows[good], local.score(rows[good], keep), keep))
         total += int(good.sum())
         check_rows(server.id, total, max_rows)
-    width = len(local.arcs)
+    rates = np.concatenate([f[0] for f in found]).reshape(-1, len(axes))
+    score = np.concatenate([f[1] for f in found])
+    keep = np.concatenate([f[2] for f in found]).reshape(-1, len(local.arcs))
+    if local.splits:  # only local plans can make more input worth less
+        kept = undominated(rates, score)
+        rates, score, keep = rates[kept], score[kept], keep[kept]
     return Table(
         server.id,
         server.inputs,
-        np.concatenate([f[0] for f in found]).reshape(-1, len(axes)),
-        np.concatenate([f[1] for f in found]),
+        rates,
+        score,
         local.arcs,
-        np.concatenate([f[2] for f in found]).reshape(-1, width),
+        keep,
         (),
-        np.zeros((total, 0), dtype=np.int64),
+        np.zeros((len(rates), 0), dtype=np.int64),
         raw_use,
         zeros,
     )
@@ -175,7 +181,7 @@ class _LocalPlans:
     def plans(self, rows: FloatArray) -> tuple[BoolArray, FloatArray]:
         """Return which rows are feasible (with a plan), and the shares kept for those."""
         scaled = rows / self.program.max_rates
-        fits = (scaled @ self.program.raw_use.T <= FULL).all(axis=1)
+        fits = np.asarray((scaled @ self.program.raw_use.T <= FULL).all(axis=1))
         good = fits.copy()
         keep = np.ones((len(rows), len(self.arcs)))
         if self.splits and not fits.all():

@@ -70,7 +70,7 @@ class Empirical:
         for k in range(len(low)):
             top = np.where(high[k] >= 1.0, np.inf, high[k])
             inside[k] = ((points >= low[k]) & (points < top)).all(axis=1).mean()
-        return self.uniform_share * volume + (1.0 - self.uniform_share) * inside
+        return np.asarray(self.uniform_share * volume + (1.0 - self.uniform_share) * inside)
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """Draw observed vectors, and uniform ones for the uniform share."""

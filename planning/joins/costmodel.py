@@ -17,7 +17,7 @@ from planning.arrays import FloatArray, IntArray
 from planning.joins import probe
 from planning.joins.bits import population
 from planning.joins.control import View
-from planning.joins.engine import Selection, WindowedJoin
+from planning.joins.engine import SMALL_VOCABULARY, Access, Selection, WindowedJoin
 from planning.joins.kernels import Choice, Scratch, State, mix
 from planning.joins.model import Condition, Tuples, Windows
 from planning.joins.probe import Output, Rules, Tally
@@ -40,6 +40,7 @@ class Queue(NamedTuple):
     fetched: IntArray  # [2, Z]
     dropped: IntArray  # [2]
     free: FloatArray  # [2] when the processor is free; cost spent
+    unit: FloatArray  # [1] cost per comparison, measured
     budget: float
     method: int
 
@@ -202,7 +203,7 @@ def run(
         windows,
         condition,
         vocabulary=vocabulary,
-        access="hash" if method == "hash" else "bitset" if vocabulary <= 512 else "inverted",
+        access=_access(method, vocabulary),
         values=worth,
         seed=seed,
         emit=False,
@@ -243,6 +244,12 @@ def run(
         hits=np.asarray(before.hits.sum(axis=0) - base[0]),
         made=np.asarray(before.comparisons.sum(axis=0) - base[1]),
     )
+
+
+def _access(method: str, vocabulary: int) -> Access:
+    if method == "hash":
+        return "hash"
+    return "bitset" if vocabulary <= SMALL_VOCABULARY else "inverted"
 
 
 class _Totals(NamedTuple):
@@ -296,6 +303,9 @@ def _view(
     join: WindowedJoin, queue: Queue, before: _Totals, after: _Totals, now: float, tick_s: float
 ) -> tuple[View, FloatArray]:
     owed = max(float(queue.free[0]) - now, 0.0)
+    compared = after.compared - before.compared
+    if compared > 0:  # the measured cost per comparison, as a real operator would see it
+        queue.unit[0] += 0.3 * ((after.cost - before.cost) / compared - queue.unit[0])
     view = View(
         now=now,
         elapsed_s=tick_s,
@@ -304,7 +314,7 @@ def _view(
         populations=join.populations(),
         hits=after.hits - before.hits,
         comparisons=after.comparisons - before.comparisons,
-        available=queue.budget * max(tick_s - owed, 0.0),
+        available=queue.budget * max(tick_s - owed, 0.0) / max(float(queue.unit[0]), 1e-12),
     )
     return view, (after.fetched - before.fetched).astype(np.float64)
 
@@ -327,6 +337,7 @@ def _queue(
         np.zeros(table, dtype=np.int64),
         np.zeros(2, dtype=np.int64),
         np.zeros(2),
+        np.ones(1),
         budget,
         method,
     )

@@ -33,7 +33,7 @@ class Counters:
     """What the shedder has done since it started."""
 
     offered: int  # tuples
-    dropped: int  # tuples that ``offer`` lets be compared with nothing; they are stored all the same
+    dropped: int  # tuples that ``offer`` lets be compared with nothing; operators still store them
     compared: int  # comparisons made, or granted by ``offer``
     possible: int  # comparisons that the complete join would have made
     matches: int

@@ -42,13 +42,28 @@ def grid_reduce(
             f"nodes and queries must be square grids of one size, got {nodes.shape} and "
             f"{queries.shape}"
         )
+    return grid_reduce_sums(nodes, queries, curve, regions, z)[0]
+
+
+def grid_reduce_sums(
+    nodes: FloatArray,
+    queries: FloatArray,
+    curve: ReductionCurve,
+    regions: int,
+    throttle_fraction: float,
+) -> tuple[Partition, FloatArray, FloatArray]:
+    """Return the partitioning with n_i and m_i of its regions, as Algorithm 1 does (line 21)."""
     side = nodes.shape[0]
     size = padded(side)
+    n_tree, m_tree = pyramid(nodes, size), pyramid(queries, size)
     symbols = _grid_reduce(
-        pyramid(nodes, size), pyramid(queries, size), size, curve.thresholds, curve.hull,
-        regions, z,
-    )  # fmt: skip
-    return Partition.of(side, symbols)
+        n_tree, m_tree, size, curve.thresholds, curve.hull, regions, throttle_fraction
+    )
+    partition = Partition.of(side, symbols)
+    if size != side:
+        return partition, partition.sums(nodes), partition.sums(queries)
+    n, m = (_leaf_values(partition.rectangles, size, tree) for tree in (n_tree, m_tree))
+    return partition, n, m
 
 
 def pyramid(cells: FloatArray, size: int) -> FloatArray:
@@ -82,31 +97,27 @@ def _pyramid(cells, size, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _gain(m, n, d, f, rates, z, uniform):  # type: ignore[no-untyped-def]
+def _gain(m, n, gains, segment, d, f, rates, z, uniform):  # type: ignore[no-untyped-def]
     """CALCERRGAIN for the four children's m and n: E − E_p."""
-    total_m = m[0] + m[1] + m[2] + m[3]
+    total_m = (m[0] + m[1]) + (m[2] + m[3])
     if total_m == 0.0:
         return 0.0
     segments = rates.size
-    whole = total_m * uniform
-    spent = 0.0
-    segment = np.zeros(4, np.int64)
     error = total_m * d[0]
-    over = (n[0] + n[1] + n[2] + n[3]) * (1.0 - z)  # updates still to be shed
+    over = ((n[0] + n[1]) + (n[2] + n[3])) * (1.0 - z)  # updates still to be shed
     for i in range(4):
-        if m[i] == 0.0 and n[i] > 0.0:
+        segment[i] = 0
+        gains[i] = 0.0
+        if m[i] > 0.0:
+            gains[i] = n[i] / m[i] * rates[0]
+        elif n[i] > 0.0:
             over -= n[i] * (1.0 - f[segments])
-            segment[i] = segments
     while over > 0.0:
-        best = -1
-        best_gain = 0.0
-        for i in range(4):
-            if segment[i] < segments and m[i] > 0.0:
-                gain = n[i] * rates[segment[i]] / m[i]
-                if gain > best_gain:
-                    best_gain = gain
-                    best = i
-        if best < 0:
+        best = 0
+        for i in range(1, 4):
+            if gains[i] > gains[best]:
+                best = i
+        if gains[best] == 0.0:
             break
         k = segment[best]
         shed = n[best] * (f[k] - f[k + 1])
@@ -115,12 +126,15 @@ def _gain(m, n, d, f, rates, z, uniform):  # type: ignore[no-untyped-def]
             step *= over / shed
         error += m[best] * step
         over -= shed
-        segment[best] += 1
-    return whole - error + spent
+        segment[best] = k + 1
+        gains[best] = n[best] / m[best] * rates[k + 1] if k + 1 < segments else 0.0
+    return total_m * uniform - error
 
 
 @njit(cache=True)
-def _node_gain(level, y, x, n_tree, m_tree, bottom, d, f, rates, z, uniform, m, n):  # type: ignore[no-untyped-def]
+def _node_gain(  # type: ignore[no-untyped-def]
+    level, y, x, n_tree, m_tree, bottom, d, f, rates, z, uniform, m, n, gains, segment
+):
     if level == bottom:
         return -1.0
     side = 1 << (level + 1)
@@ -129,7 +143,7 @@ def _node_gain(level, y, x, n_tree, m_tree, bottom, d, f, rates, z, uniform, m, 
         i = start + (2 * y + c // 2) * side + 2 * x + c % 2
         m[c] = m_tree[i]
         n[c] = n_tree[i]
-    return _gain(m, n, d, f, rates, z, uniform)
+    return _gain(m, n, gains, segment, d, f, rates, z, uniform)
 
 
 @njit(cache=True)
@@ -145,8 +159,10 @@ def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-unt
             break
     uniform = max(uniform, d[0])
     split = np.zeros(n_tree.size, np.bool_)
-    m4, n4 = np.empty(4), np.empty(4)
-    gain = _node_gain(0, 0, 0, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4)
+    m4, n4, gains, segment = np.empty(4), np.empty(4), np.empty(4), np.empty(4, np.int64)
+    gain = _node_gain(
+        0, 0, 0, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4, gains, segment
+    )
     heap = [(-gain, np.int64(0), np.int64(0), np.int64(0))]
     found = 1
     splits = 0
@@ -160,7 +176,8 @@ def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-unt
         for c in range(4):
             cy, cx = 2 * y + c // 2, 2 * x + c % 2
             gain = _node_gain(
-                level + 1, cy, cx, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4
+                level + 1, cy, cx, n_tree, m_tree, bottom, d, f, rates, z, uniform, m4, n4, gains,
+                segment,
             )
             heapq.heappush(heap, (-gain, level + 1, cy, cx))
     return _quad_symbols(split, bottom, splits)
@@ -193,3 +210,14 @@ def _quad_symbols(split, bottom, splits):  # type: ignore[no-untyped-def]
             stack[depth + 2] = (-1, 0, 0)
             depth += 3
     return out[:used]
+
+
+@njit(cache=True)
+def _leaf_values(rectangles, size, tree):  # type: ignore[no-untyped-def]
+    """Read the sums of square regions off the pyramid."""
+    out = np.empty(rectangles.shape[0])
+    for i in range(rectangles.shape[0]):
+        x, y, w, _ = rectangles[i]
+        across = size // w
+        out[i] = tree[(across * across - 1) // 3 + (y // w) * across + x // w]
+    return out

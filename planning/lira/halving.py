@@ -38,6 +38,7 @@ class Trees(Protocol):
     """A set of trees over one grid from which the cheapest is drawn."""
 
     side: int
+    charge: float  # the last one found, where the next search starts
 
     def price(self, prices: Prices) -> None:
         """Compute what every possible region costs."""
@@ -94,13 +95,12 @@ def best_partition(
 
     chosen = start or Partition.even(trees.side, regions, at_most=True)
     setting = setting_of(chosen)
-    charge = 0.0
     least = 1e-9 * float(importance.sum()) / max(float(weight.sum()), 1e-300)
     for _ in range(rounds):
         price = max(setting.price, least)
         trees.price(Prices(curve, price, setting.window, fairness_threshold))
-        charge = _charge(trees, regions, charge)
-        candidate = Partition.of(trees.side, trees.symbols(charge, regions))
+        trees.charge = _charge(trees, regions, trees.charge)
+        candidate = Partition.of(trees.side, trees.symbols(trees.charge, regions))
         new = setting_of(candidate)
         if not new.inaccuracy < setting.inaccuracy:
             break
@@ -182,6 +182,7 @@ class Halvings:
     def __init__(self, importance: FloatArray, weight: FloatArray) -> None:
         self.side = _square_side(importance, weight)
         self.size = padded(self.side)
+        self.charge = 0.0
         self._m, self._w, self._cost, self._best = (
             np.zeros((2 * self.size, 2 * self.size)) for _ in range(4)
         )

@@ -23,6 +23,7 @@ class QuadTree:
     def __init__(self, importance: FloatArray, weight: FloatArray) -> None:
         self.side = _square_side(importance, weight)
         self.size = padded(self.side)
+        self.charge = 0.0
         self._m = pyramid(importance, self.size)
         self._w = pyramid(weight, self.size)
         self._cost = np.empty_like(self._m)

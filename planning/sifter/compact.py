@@ -35,7 +35,7 @@ THRESHOLD_STEPS = 65535
 
 def encode_plan(plan: Plan) -> bytes:
     """Return the whole plan."""
-    axes = _axes_bytes(plan.space, plan.partition)
+    axes = axes_bytes(plan.space, plan.partition)
     flags, structure = _structure(plan.partition, len(plan.space.axes))
     return b"".join(
         [
@@ -112,7 +112,8 @@ def _to_bits(values: IntArray, width: int) -> bytes:
     return np.packbits((values[:, None] >> shifts) & 1).tobytes() if width else b""
 
 
-def _axes_bytes(space: Space, partition: Partition) -> bytes:
+def axes_bytes(space: Space, partition: Partition) -> bytes:
+    """Return the attributes, with the order of category codes."""
     orders = partition.orders or ((),) * len(space.axes)
     axes = [
         (a.name, a.kind, a.low, a.high, a.values, order)

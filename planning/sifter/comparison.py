@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.sifter import statistics
+from planning.sifter import flights, statistics
 from planning.sifter.parameters import Parameters
 from planning.sifter.plan import Pins, Plan, single_precision
 from planning.sifter.queries import Queries
 from planning.sifter.shedder import Shedder
 from planning.sifter.simulate import Bench
-from planning.sifter.space import Axis, Space
+from planning.sifter.space import Space
 from planning.sifter.workload import Distribution, Settings, Workload
 
 WORKLOADS: tuple[tuple[Distribution, Distribution], ...] = (
@@ -39,31 +39,33 @@ LABELS = {
 }
 
 
-@dataclass(frozen=True)
-class Given:
-    """A stream definition as far as statistics need one."""
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute as far as a space needs one."""
 
-    attributes: tuple[Axis, ...]
-    parameters: Parameters
-
-
-@dataclass(frozen=True)
-class _Attribute:
     name: str
     type: str
     bounds: tuple[float, float]
     values: tuple[str, ...] = ()
 
 
-def unit_space(dimensions: int) -> tuple[Any, ...]:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A stream definition as far as statistics need one."""
+
+    attributes: tuple[Attribute, ...]
+    parameters: Parameters
+
+
+def unit_space(dimensions: int) -> tuple[Attribute, ...]:
     """Return the attributes of [0, 1]**n."""
-    return tuple(_Attribute(f"x{k}", "float", (0.0, 1.0)) for k in range(dimensions))
+    return tuple(Attribute(f"x{k}", "float", (0.0, 1.0)) for k in range(dimensions))
 
 
 def build_plan(
-    points: FloatArray, asked: Queries, parameters: Parameters, attributes: tuple[Any, ...]
+    points: FloatArray, asked: Queries, parameters: Parameters, attributes: tuple[Attribute, ...]
 ) -> Plan:
-    """Make a plan from all the points; the paper's partitioners go without calibration."""
+    """Make a plan from all the points."""
     definition = Given(attributes, parameters)
     sample = statistics.draw(points, parameters.sample_size)
     partition = statistics.divide(sample, definition, asked)
@@ -86,7 +88,7 @@ def build_plan(
 def parameters_for(partitioner: str, regions: int, samples: int, **more: Any) -> Parameters:
     """Return parameters as each partitioner is meant: calibrated only if it is not the paper's."""
     return Parameters(
-        partitioner=partitioner,  # type: ignore[arg-type]
+        partitioner=partitioner,
         regions=regions,
         sample_size=max(samples, 2),
         calibrate=partitioner not in PAPER,
@@ -94,32 +96,49 @@ def parameters_for(partitioner: str, regions: int, samples: int, **more: Any) ->
     )
 
 
-class Scenario:
-    """One drawn workload with its samples and fresh tuples; plans are measured on it."""
+class Scene:
+    """Samples to plan from, queries, and fresh tuples on which plans are measured."""
 
     def __init__(
-        self, settings: Settings, seed: int, samples: int = 1000, fresh: int = 100_000
+        self,
+        samples: FloatArray,
+        fresh: FloatArray,
+        asked: Queries,
+        attributes: tuple[Attribute, ...],
     ) -> None:
-        self.workload = Workload(settings, seed)
-        self.attributes = unit_space(settings.dimensions)
-        self.samples = self.workload.tuples(samples)
-        self.fresh = self.workload.tuples(fresh)
-        self.bench = Bench(self.fresh, self.workload.queries)
+        self.samples, self.fresh, self.queries = samples, fresh, asked
+        self.attributes = attributes
+        self.bench = Bench(fresh, asked)
 
     def plan(self, partitioner: str, regions: int, **more: Any) -> Plan:
         """Make a plan with the named partitioner."""
         parameters = parameters_for(partitioner, regions, len(self.samples), **more)
-        return build_plan(self.samples, self.workload.queries, parameters, self.attributes)
+        return build_plan(self.samples, self.queries, parameters, self.attributes)
 
     def losses(self, plan: Plan, loads: Sequence[float]) -> FloatArray:
         """Return the loss at each load over random dropping's."""
         lost = []
-        reachable = float(self.workload.queries.coefficient[self.bench.matches > 0].sum())
+        reachable = float(self.queries.coefficient[self.bench.matches > 0].sum())
         for z in loads:
             keep = Shedder(plan, z, correct=False).offer(self.fresh)
             loss = 1.0 - self.bench.measure(keep, z).quality
             lost.append(loss / ((1.0 - z) * reachable))
         return np.array(lost)
+
+
+def drawn(settings: Settings, seed: int, samples: int = 1000, fresh: int = 100_000) -> Scene:
+    """Return a scene of the paper's generator."""
+    workload = Workload(settings, seed)
+    seen, unseen = workload.tuples(samples), workload.tuples(fresh)
+    return Scene(seen, unseen, workload.queries, unit_space(settings.dimensions))
+
+
+def flown(seed: int, points: FloatArray, samples: int = 1000, fresh: int = 100_000) -> Scene:
+    """Return a scene of the real flights with generated queries."""
+    start = (samples + fresh) * seed % (len(points) - samples - fresh)
+    part = points[start : start + samples + fresh]
+    attributes = tuple(Attribute(a.name, a.kind, (a.low, a.high - 1.0)) for a in flights.axes())
+    return Scene(part[:samples], part[samples:], flights.queries(points, seed), attributes)
 
 
 def loss_table(
@@ -136,9 +155,9 @@ def loss_table(
     partitioners, regions = tuple(partitioners), tuple(regions)
     for data, query in workloads:
         for seed in seeds:
-            scenario = Scenario(Settings(data=data, query=query, **settings), seed, fresh=fresh)
+            scene = drawn(Settings(data=data, query=query, **settings), seed, fresh=fresh)
             for count in regions:
                 for name in partitioners:
-                    row = scenario.losses(scenario.plan(name, count), loads)
+                    row = scene.losses(scene.plan(name, count), loads)
                     table.setdefault((data, query, count, name), []).append(row)
     return {key: np.array(rows) for key, rows in table.items()}

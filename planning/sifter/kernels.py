@@ -50,19 +50,21 @@ def decide(
     """
     n, d = keep.size, len(columns)
     bucket, place = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
+    passed = np.empty(BLOCK, np.uint8)
     rank = np.empty((d if bitmaps.size else 1, BLOCK), np.int32)
     unplaced = state.shape[0] - 1
     begin = 0
     while begin < n:
         size = min(BLOCK - int(ledger[SINCE]), n - begin)
         part = keep[begin : begin + size]
-        by_cell = cells.size > 0
-        if by_cell:
+        if cells.size:
             for k in range(d):
                 column = columns[k][begin : begin + size]
                 _buckets(column, first[k], scale[k], start.shape[1] - 1, bucket)
                 _ranks(column, bucket, start[k], cuts[k], compares[k], rank[0])
                 _combine(rank[0], stride[k], k == 0, size, place)
+            for j in range(size):
+                place[j] = cells[np.uint32(place[j])]
         elif bitmaps.size:
             for k in range(d):
                 column = columns[k][begin : begin + size]
@@ -71,12 +73,12 @@ def decide(
             _intersect(bitmaps, rank, offset, unplaced, size, place)
         else:
             _descend(columns, begin, size, dimension, cut, right, leaf, unplaced, place)
-        if by_cell:
-            _rule_by_cell(place, cells, state, part)
-        else:
+        if forced.size or weight.size:
             _rule(place, state, part)
-        must = forced[begin : begin + size]
-        _settle(place, state, ledger, must, part, weight[begin : begin + size], pending)
+            must = forced[begin : begin + size]
+            _settle(place, state, ledger, must, part, weight[begin : begin + size], pending)
+        else:
+            _rule_and_settle(place, state, ledger, part, passed)
         begin += size
         if ledger[SINCE] >= BLOCK:
             correct(order, frequency, queried, state, control, ledger)
@@ -249,15 +251,34 @@ def _combine(rank: Any, stride: Any, fresh: bool, size: int, place: Any) -> None
 
 
 @njit(cache=True)
-def _rule_by_cell(place: Any, cells: Any, state: Any, keep: Any) -> None:
+def _rule_and_settle(place: Any, state: Any, ledger: Any, keep: Any, passed: Any) -> None:
+    """Apply the counter rule and the ledger in one pass, without branches that depend on data."""
+    debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST] - ONE, ledger[LEAST]
     for j in range(keep.size):
-        region = np.uint32(cells[np.uint32(place[j])])
-        place[j] = region
+        region = np.uint32(place[j])
         before = state[region, CREDIT]
         after = before + state[region, STEP]
         state[region, CREDIT] = after
         state[region, OFFERED] += np.uint64(1)
-        keep[j] = (before >> CARRY) == (after >> CARRY)
+        # A carry turns the lowest bit of the count of drops.
+        passes = np.int64(((before ^ after) >> CARRY) & np.uint64(1)) ^ np.int64(1)
+        debt = max(debt - due, least)
+        kept = passes & np.int64(debt <= most)
+        debt += kept << np.int64(32)
+        keep[j] = kept
+        passed[j] = passes
+    ledger[DEBT] = debt
+    wanted = np.int64(0)
+    cut = np.int64(0)
+    for j in range(keep.size):
+        wanted += passed[j]
+        cut += passed[j] - keep[j]
+    if cut > 0:
+        for j in range(keep.size):
+            if passed[j] != keep[j]:
+                state[np.uint32(place[j]), CUT] += np.uint64(1)
+    ledger[WANTED] += wanted
+    ledger[SINCE] += keep.size
 
 
 @njit(cache=True)

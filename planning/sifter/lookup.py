@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, IntArray
-from planning.sifter.partition import LEAF, Partition
+from planning.sifter.partition import MOST_CELLS, Partition
 
-MOST_CELLS = 1 << 20
 FEW_CELLS = 1 << 16  # beyond, the cells leave the near caches and short bitmaps are faster
 MOST_BUCKETS = 4096
 MOST_WORDS = 64  # bitmaps of up to 4,096 regions; beyond, the tree is descended
@@ -70,7 +69,7 @@ def build(partition: Partition, dimensions: int) -> Lookup:
     cells, bitmaps = np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.uint64)
     size, words = stride[0] * slabs[0], (partition.regions + 63) // 64
     if size <= (FEW_CELLS if words <= 2 else MOST_CELLS):
-        cells = _cells(partition, per_axis, slabs)
+        cells = _cells(partition, slabs)
     elif words <= MOST_WORDS:
         bitmaps = _bitmaps(partition, per_axis)
     offset = (np.cumsum(slabs) - slabs).astype(np.int32)
@@ -83,26 +82,16 @@ def bucket_of(values: FloatArray, first: float, scale: float, buckets: int) -> I
     return np.clip((values - first) * scale, 0.0, buckets - 1.0).astype(np.int64)
 
 
-def _cells(
-    partition: Partition, per_axis: list[FloatArray], slabs: IntArray
-) -> NDArray[np.int32]:
-    """Give each grid cell its region, a subtree's block of cells at a time."""
-    cells = np.full(slabs, partition.regions, dtype=np.int32)
-    stack = [(0, tuple(slice(0, int(s) - 1) for s in slabs))]
-    while stack:
-        node, block = stack.pop()
-        axis = int(partition.dimension[node])
-        if axis == LEAF:
-            cells[block] = partition.leaf[node]
-            continue
-        at = int(np.searchsorted(per_axis[axis], partition.cut[node])) + 1
-        here = block[axis]
-        for child, part in (
-            (node + 1, slice(here.start, min(at, here.stop))),
-            (int(partition.right[node]), slice(max(at, here.start), here.stop)),
-        ):
-            stack.append((child, (*block[:axis], part, *block[axis + 1 :])))
-    return cells.ravel()
+def _cells(partition: Partition, slabs: IntArray) -> NDArray[np.int32]:
+    cells = np.full(slabs, partition.regions, dtype=np.int64)
+    if partition.regions > 1:
+        # Axes after the last that is cut have one slab, and one for NaN.
+        rest = len(slabs) - len(partition.axis_cuts)
+        inner = partition.fill_cells(np.empty([len(c) + 1 for c in partition.axis_cuts], np.int64))
+        cells[tuple(slice(0, s - 1) for s in slabs)] = inner.reshape(*inner.shape, *[1] * rest)
+    else:
+        cells[(0,) * len(slabs)] = 0
+    return cells.ravel().astype(np.int32)
 
 
 def _bitmaps(partition: Partition, per_axis: list[FloatArray]) -> NDArray[np.uint64]:

@@ -131,11 +131,34 @@ def _build(points: Any, order: Any, start: Any, stop: Any, low: Any, high: Any) 
         for k in range(1, d):
             if high[node, k] - low[node, k] > high[node, axis] - low[node, axis]:
                 axis = k
-        part = order[a:b]
-        part[:] = part[np.argsort(points[part, axis], kind="mergesort")]
         middle = (a + b) // 2
+        _select(points[:, axis], order, a, b, middle)
         start[2 * node + 1], stop[2 * node + 1] = a, middle
         start[2 * node + 2], stop[2 * node + 2] = middle, b
+
+
+@njit(cache=True)
+def _select(column: Any, order: Any, start: int, stop: int, middle: int) -> None:
+    """Rearrange a stretch so that no value before the middle exceeds one after it (quickselect)."""
+    low, high = start, stop - 1
+    while low < high:
+        pivot = column[order[(low + high) // 2]]
+        i, j = low, high
+        while i <= j:
+            while column[order[i]] < pivot:
+                i += 1
+            while column[order[j]] > pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            return
 
 
 @njit(cache=True)

@@ -17,6 +17,7 @@ from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
 from planning.errors import InvalidInput
 
 LEAF = -1
+MOST_CELLS = 1 << 20
 
 Nested = tuple[int, float, Any, Any] | None
 """A tree while it is built: (axis, cut, left, right), or None for a region."""
@@ -84,6 +85,20 @@ class Partition:
     def lookup(self, points: FloatArray) -> IntArray:
         """Return the region of each point; -1 where a coordinate is NaN."""
         points = self.arranged(np.asarray(points, dtype=np.float64))
+        region = self._by_cell(points) if self._cells is not None else self._by_descent(points)
+        region[np.isnan(points).any(axis=1)] = LEAF
+        return region
+
+    def _by_cell(self, points: FloatArray) -> IntArray:
+        """Find regions through the grid that all cuts span."""
+        ranks = tuple(
+            np.searchsorted(cuts, points[:, axis], side="right")
+            for axis, cuts in enumerate(self.axis_cuts)
+        )
+        assert self._cells is not None
+        return self._cells[ranks]
+
+    def _by_descent(self, points: FloatArray) -> IntArray:
         node = np.zeros(len(points), dtype=np.int64)
         active = np.arange(len(points))
         while active.size:
@@ -92,8 +107,46 @@ class Partition:
             active, here, axis = (a[axis != LEAF] for a in (active, here, axis))
             goes_left = points[active, axis] < self.cut[here]
             node[active] = np.where(goes_left, here + 1, self.right[here])
-        region = self.leaf[node]
-        return np.asarray(np.where(np.isnan(points).any(axis=1), LEAF, region))
+        return np.array(self.leaf[node])
+
+    @cached_property
+    def axis_cuts(self) -> tuple[FloatArray, ...]:
+        """Distinct cuts of every axis that is cut, or comes before one that is, ascending."""
+        axes = int(self.dimension.max(initial=LEAF)) + 1
+        return tuple(np.unique(self.cut[self.dimension == k]) for k in range(axes))
+
+    @cached_property
+    def _cells(self) -> IntArray | None:
+        """Region of each cell of the grid that all cuts span; None if there are too many."""
+        slabs = [len(cuts) + 1 for cuts in self.axis_cuts]
+        if not slabs or float(np.prod(np.array(slabs, dtype=np.float64))) > MOST_CELLS:
+            return None
+        return self.fill_cells(np.empty(slabs, dtype=np.int64))
+
+    def fill_cells(self, cells: IntArray) -> IntArray:
+        """Give each grid cell its region, a subtree's block of cells at a time.
+
+        ``cells`` has at least one slab more than cuts on each axis; further slabs are left alone.
+        """
+        whole = tuple(slice(0, len(cuts) + 1) for cuts in self.axis_cuts)
+        stack = [(0, whole)]
+        axis_of, right, leaf = self.dimension.tolist(), self.right.tolist(), self.leaf.tolist()
+        place = np.zeros(len(axis_of), dtype=np.int64)
+        for k, cuts in enumerate(self.axis_cuts):
+            on_axis = self.dimension == k
+            place[on_axis] = np.searchsorted(cuts, self.cut[on_axis]) + 1
+        places = place.tolist()
+        while stack:
+            node, block = stack.pop()
+            axis = axis_of[node]
+            if axis == LEAF:
+                cells[block] = leaf[node]
+                continue
+            here, at = block[axis], places[node]
+            before, after = slice(here.start, at), slice(at, here.stop)
+            stack.append((node + 1, (*block[:axis], before, *block[axis + 1 :])))
+            stack.append((right[node], (*block[:axis], after, *block[axis + 1 :])))
+        return cells
 
     def arranged(self, points: FloatArray) -> FloatArray:
         """Return the points with every rearranged category code replaced by its position."""

@@ -75,7 +75,8 @@ class Shedder:
     start
         ``"spread"``, or ``"full"`` for the counter rule as printed.
     fleet
-        Counters shared with other shedders; the budget is then held by all of them together.
+        Counters shared with other shedders; the budget is then held by all of them together: since
+        the beginning they pass at most z of what they were offered, plus the tolerance of each.
     """
 
     offer_one: Callable[[Any], bool]
@@ -130,7 +131,7 @@ class Shedder:
 
     def _tolerated(self) -> int:
         """Return how far the ledger may stray: half of the tolerance up, half of it down."""
-        if not self._control[kernels.CORRECT] or self.fleet is not None:
+        if not self._control[kernels.CORRECT]:
             return UNLIMITED
         # One tuple is rounding: a window may begin and end in the middle of one.
         return round(max(1.0, TOLERANCE * WINDOW * self._setting.load - 1.0) / 2.0 * ONE)
@@ -202,7 +203,7 @@ class Shedder:
         offered, kept = self.fleet.exchange(size, int(np.count_nonzero(keep)))
         self._own += size
         debt = (kept - self._setting.load * offered) * (self._own / max(offered, 1))
-        self._ledger[kernels.DEBT] = round(debt * ONE)
+        self._ledger[kernels.DEBT] = max(round(debt * ONE), int(self._ledger[kernels.LEAST]))
 
     def _load(self, plan: Plan, load: float) -> None:
         regions = plan.regions + 1

@@ -99,7 +99,7 @@ class Space:
         """Return one attribute's values as coordinates; categories become their codes."""
         array = np.asarray(values)
         if array.dtype.kind in "biuf":
-            return array.astype(np.float64)
+            return array.astype(np.float64, copy=False)
         if self.axes[axis].kind == "category":
             code = self.codes[axis]
             found = [code.get(text) if isinstance(text, str) else text for text in array.tolist()]

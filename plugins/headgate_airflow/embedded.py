@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from upath import UPath
 
@@ -26,7 +26,6 @@ from headgate_airflow.local import (
     USER,
     LocalAirflow,
     LocalAirflowError,
-    check_java,
     free_port,
     is_free,
     wait_until,
@@ -45,6 +44,7 @@ POLL_S = 0.5
 LOG_LINES = 25
 UI_PORT = 8080
 SLOW_S = 6.0
+SKIPPING = "Skipping task."
 SHORT_GRACE_S = 3.0  # nothing runs any more that would need time to end
 WORDS = {
     "running": "is running",
@@ -150,8 +150,21 @@ def _look(rest: Rest, run: Watched, progress: Progress) -> None:
                 continue
         run.seen[name] = state
         run.since = run.since if state == "running" else 0.0
-        took = f" in {task.get('duration') or 0.0:.1f} s" if state == "success" else ""
-        progress(f"{run.definition.stream}: {name} {WORDS[state]}{took}")
+        more = ""
+        if state == "success":
+            more = f" in {task.get('duration') or 0.0:.1f} s"
+        elif state == "skipped":
+            more = _reason(rest, run, task)
+        progress(f"{run.definition.stream}: {name} {WORDS[state]}{more}")
+
+
+def _reason(rest: Rest, run: Watched, task: dict[str, Any]) -> str:
+    """Say why a task skipped itself; nothing if it was skipped because an earlier one was."""
+    if not task["try_number"]:
+        return ""
+    lines = rest.log(run.dag_id, run.run_id, task["task_id"], task["try_number"])
+    found = [line.removeprefix(SKIPPING) for line in lines if line.startswith(SKIPPING)]
+    return f":{found[-1]}" if found else ""
 
 
 def explain_failure(rest: Rest, run: Watched) -> str:
@@ -167,7 +180,7 @@ def explain_failure(rest: Rest, run: Watched) -> str:
 
 def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: Progress) -> int:
     """Run the planning DAG of every stream once, through Airflow; return how many failed."""
-    check_java(airflow.environment())
+    airflow.check_java()
     home = set_up(airflow)
     for definition in streams:
         land_demo(home, definition)
@@ -218,7 +231,7 @@ def up(folder: Path, streams: Path, port: int | None) -> int:
     definitions = demo_streams(streams)
     say = Progress()
     with LocalAirflow(folder, chosen, streams) as airflow:
-        check_java(airflow.environment())
+        airflow.check_java()
         say("Airflow starts")
         airflow.migrate()
         airflow.start()

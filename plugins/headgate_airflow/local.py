@@ -20,7 +20,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import IO
 
 import psutil
 
+from headgate_airflow.java import java_problem
 from headgate_airflow.places import REPOSITORY
 from planning.errors import PlanningError
 
@@ -63,20 +64,6 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def check_java(environment: dict[str, str]) -> None:
-    """Raise unless the Java that Spark will use runs."""
-    home = environment.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    try:
-        subprocess.run([java, "-version"], check=True, capture_output=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise LocalAirflowError(
-            f"Spark needs Java 17 or 21, and {java} does not run ({error}). Install one (Debian: "
-            "apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one that is there, then "
-            "start again; `make run` looks for one and fetches one if there is none."
-        ) from error
 
 
 @dataclass
@@ -215,6 +202,11 @@ class LocalAirflow:
                 )  # fmt: skip
         self._remember()
 
+    def check_java(self) -> None:
+        """Raise unless the Java that Spark will use runs."""
+        if problem := java_problem(self.environment()):
+            raise LocalAirflowError(problem)
+
     def check_alive(self) -> None:
         """Raise if a component has ended by itself."""
         for name, process in self.processes.items():
@@ -284,10 +276,12 @@ class LocalAirflow:
         return digest.hexdigest()
 
 
-def wait_until(ready: object, airflow: LocalAirflow, timeout_s: float, what: str) -> None:
+def wait_until(
+    ready: Callable[[], bool], airflow: LocalAirflow, timeout_s: float, what: str
+) -> None:
     """Wait until ``ready()`` is true, as long as every component lives."""
     end = time.monotonic() + timeout_s
-    while not ready():  # type: ignore[operator]
+    while not ready():
         airflow.check_alive()
         if time.monotonic() > end:
             raise LocalAirflowError(

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from airflow.sdk.exceptions import (
 
 from headgate_airflow.code import code_archive
 from headgate_airflow.form import overrides
+from headgate_airflow.java import java_problem
 from headgate_airflow.links import DataDocsLink, PlanLink
 from headgate_airflow.places import APPS, REPOSITORY, cache_folder
 from planning.errors import PlanningError, StoreError
@@ -46,11 +46,6 @@ STATISTICS_APPS = {"sifter": "region_frequencies.py"}
 REJECTED = 3
 """Exit code of a Spark application that judged its input unusable."""
 EXIT_CODE = re.compile(r"(?:Error|spark exit) code is: (\d+)")
-NO_JAVA = (
-    "Spark needs Java 17 or 21, and {java} does not run here; install one "
-    "(Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME to it, then clear this "
-    "task."
-)
 
 
 @contextmanager
@@ -190,7 +185,8 @@ class SparkAppOperator(SparkSubmitOperator):
         else:
             self.py_files = str(code_archive(cache_folder(home)))
         _prepare_environment()
-        _check_java()
+        if problem := java_problem(os.environ):
+            raise AirflowFailException(problem)
         try:
             super().execute(context)
         except AirflowException as error:
@@ -263,13 +259,3 @@ def _prepare_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if shutil.which("spark-submit") is None:
         os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
-
-
-def _check_java() -> None:
-    """Fail with a remedy rather than with spark-submit's complaint when there is no Java."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else "java"
-    try:
-        subprocess.run([java, "-version"], check=True, capture_output=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise AirflowFailException(NO_JAVA.format(java=java)) from error

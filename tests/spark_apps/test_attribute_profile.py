@@ -102,7 +102,7 @@ def test_several_streams_on_one_channel(spark: Any) -> None:
     name = np.array(["air", "sea"])[i // 4 % 2]
     columns = {"sequence": i, "kind": name, "station": np.array(list("abcd"))[i % 4],
                "wind": np.where(name == "air", rng.normal(size=800), np.nan),
-               "wave": np.where(name == "sea", np.cumsum(rng.normal(size=800)), np.nan)}  # fmt: skip
+               "wave": np.where(name == "sea", np.cumsum(rng.normal(size=800)), np.nan)}
     definition = definition_of(columns, stream_attribute="kind", method="periods")
     reference = statistics.build(columns, definition)
     assert [s.name for s in reference.streams] == ["air", "sea"]

@@ -23,11 +23,11 @@ class Masses(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The multipliers at which a region is valued, and the fairness threshold."""
+    """The band of multipliers over which a region is valued, and the fairness threshold."""
 
-    multiplier: Any
-    share: Any  # weight of a region without queries at each multiplier
-    weight: Any  # of the multiplier in the sum
+    low: float
+    high: float
+    free: float  # value of a region without queries per unit of frequency
     delta: float
     smallest: int  # points on either side of a cut between points
 
@@ -76,15 +76,18 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
 
 @njit(cache=True)
 def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
-    """Return what a region brings, summed over the multipliers (see ``cost_tree``)."""
-    total = 0.0
-    for j in range(prices.multiplier.size):
-        worth = prices.multiplier[j] * frequency
-        if free:
-            total += prices.weight[j] * prices.share[j] * worth
-        else:
-            total += prices.weight[j] * prices.delta * max(0.0, worth - qos)
-    return total
+    """Return what a region brings, averaged over the multipliers (see ``cost_tree``).
+
+    The integral of Delta * max(0, lambda * f - A) / lambda**2 over the band: between its ends this
+    is Delta * f * ln(f / A) and more, the information that the region tells data from queries.
+    """
+    if free:
+        return float(prices.free * frequency)
+    if qos >= prices.high * frequency:
+        return 0.0
+    start = max(prices.low, qos / frequency)
+    log = np.log(prices.high / start)
+    return float(prices.delta * (frequency * log - qos * (1.0 / start - 1.0 / prices.high)))
 
 
 @njit(cache=True)
@@ -205,69 +208,78 @@ def _find_cut(
     start, stop = nodes.points[node]
     if nodes.free[node] or start == stop:
         return
+    boxes = pool[nodes.boxes[node, 0] : nodes.boxes[node, 1]]
     for axis in range(nodes.low.shape[1]):
-        first, last = nodes.high[node, axis], nodes.low[node, axis]
-        if nodes.covered[node]:
-            first, last = last, first
-        for j in range(nodes.boxes[node, 0], nodes.boxes[node, 1]):
-            first = min(first, masses.box_low[pool[j], axis])
-            last = max(last, masses.box_high[pool[j], axis])
-        below = start
-        while below < stop and masses.points[by_point[axis, below], axis] < first:
-            below += 1
-        _consider(prices, nodes, node, axis, first, below - start, 0.0, True, False)
-        below = start
-        while below < stop and masses.points[by_point[axis, below], axis] < last:
-            below += 1
-        _consider(prices, nodes, node, axis, last, below - start, nodes.qos[node], False, True)
-        _scan(masses, prices, by_point, by_center, nodes, node, axis, first, last)
+        low, high = nodes.low[node, axis], nodes.high[node, axis]
+        first, last = (low, high) if nodes.covered[node] else (high, low)
+        for box in boxes:
+            first = min(first, masses.box_low[box, axis])
+            last = max(last, masses.box_high[box, axis])
+        gain, cut = _scan(
+            masses.points[:, axis], masses.mass, by_point[axis, start:stop],
+            masses.centers[:, axis], masses.center_mass,
+            by_center[axis, nodes.centers[node, 0] : nodes.centers[node, 1]],
+            masses.discrete[axis], first, last, low, high, nodes.frequency[node], nodes.qos[node],
+            prices,
+        )  # fmt: skip
+        if gain > nodes.gain[node] and gain > 1e-12:
+            nodes.gain[node], nodes.best_axis[node], nodes.best_cut[node] = gain, axis, cut
 
 
 @njit(cache=True)
 def _scan(
-    masses: Any, prices: Any, by_point: Any, by_center: Any, nodes: Any, node: int, axis: int,
-    first: float, last: float,
-) -> None:  # fmt: skip
-    """Consider the middles between neighbouring points of one axis."""
-    start, stop = nodes.points[node]
-    center, end = nodes.centers[node]
-    below_qos = 0.0
-    for j in range(start + 1, stop):
-        here, after = by_point[axis, j - 1], by_point[axis, j]
-        below_qos += masses.mass[here]
-        x, y = masses.points[here, axis], masses.points[after, axis]
-        if x == y or j - start < prices.smallest or stop - j < prices.smallest:
+    points: Any, mass: Any, order: Any, centers: Any, center_mass: Any, center_order: Any,
+    discrete: bool, first: float, last: float, low: float, high: float, frequency: float,
+    qos: float, prices: Any,
+) -> Any:  # fmt: skip
+    """Return the gain and place of the best cut on one axis.
+
+    ``first`` and ``last`` are the edges of the queries' bounding box: nothing is asked below the
+    one and from the other on.
+    """
+    count = order.size
+    each = frequency / count
+    whole = _value(frequency, qos, False, prices)
+    best, best_cut = -1.0, 0.0
+    below = 0
+    while below < count and points[order[below]] < first:
+        below += 1
+    if low < first < high:
+        gain = _value(below * each, 0.0, True, prices) - whole
+        gain += _value(frequency - below * each, qos, False, prices)
+        best, best_cut = gain, first
+    while below < count and points[order[below]] < last:
+        below += 1
+    if low < last < high:
+        gain = _value(frequency - below * each, 0.0, True, prices) - whole
+        gain += _value(below * each, qos, False, prices)
+        if gain > best:
+            best, best_cut = gain, last
+    center, below_qos = 0, 0.0
+    for j in range(1, count):
+        x, y = points[order[j - 1]], points[order[j]]
+        below_qos += mass[order[j - 1]]
+        if x == y or j < prices.smallest or count - j < prices.smallest:
             continue
         cut = x + (y - x) / 2.0
-        if masses.discrete[axis]:
+        if discrete:
             cut = np.floor(cut) + 1.0
         else:
             short = np.float64(np.float32(cut))
             cut = short if x < short <= y else (cut if x < cut else y)
-        while center < end and masses.centers[by_center[axis, center], axis] < cut:
-            below_qos += masses.center_mass[by_center[axis, center]]
+        while center < center_order.size and centers[center_order[center]] < cut:
+            below_qos += center_mass[center_order[center]]
             center += 1
-        _consider(prices, nodes, node, axis, cut, j - start, below_qos, cut <= first, cut >= last)
-
-
-@njit(cache=True)
-def _consider(
-    prices: Any, nodes: Any, node: int, axis: int, cut: float, below: int, below_qos: float,
-    left_free: bool, right_free: bool,
-) -> None:  # fmt: skip
-    """Remember the cut if it gains more than the best so far."""
-    if not nodes.low[node, axis] < cut < nodes.high[node, axis]:
-        return
-    count = nodes.points[node, 1] - nodes.points[node, 0]
-    left = nodes.frequency[node] * below / count
-    qos = nodes.qos[node]
-    gain = _value(left, 0.0 if left_free else below_qos, left_free, prices)
-    gain += _value(
-        nodes.frequency[node] - left, 0.0 if right_free else qos - below_qos, right_free, prices
-    )
-    gain -= _value(nodes.frequency[node], qos, False, prices)
-    if gain > nodes.gain[node] and gain > 1e-12:
-        nodes.gain[node], nodes.best_axis[node], nodes.best_cut[node] = gain, axis, cut
+        if not low < cut < high:
+            continue
+        left, right = cut <= first, cut >= last
+        gain = _value(j * each, 0.0 if left else below_qos, left, prices) - whole
+        gain += _value(
+            frequency - j * each, 0.0 if right else qos - below_qos, right, prices
+        )
+        if gain > best:
+            best, best_cut = gain, cut
+    return best, best_cut
 
 
 @njit(cache=True)

@@ -4,9 +4,10 @@ For a multiplier lambda of the budget, the optimum of Equation 10 is a sum over 
 with queries brings Delta * max(0, lambda * f - A), one without brings lambda * f times a share
 between Delta and 1. So choosing regions is growing a tree that maximises this sum:
 
-1. overgrow a k-d tree, best split first, by the value averaged over several lambda, each scaled so
-   that none drowns the others; cuts lie between neighbouring sample points and at the edges of the
-   queries' bounding box, because regions without queries are free to drop and exempt from fairness;
+1. overgrow a k-d tree, best split first, by the value averaged over a band of lambda, each scaled
+   so that none drowns the others; cuts lie between neighbouring sample points and at the edges of
+   the queries' bounding box, because regions without queries are free to drop and exempt from
+   fairness;
 2. prune it to l leaves by dynamic programming over the multipliers of a few loads and of the
    operating point, which are read off the exact path of the pruned tree, and repeat.
 
@@ -25,8 +26,8 @@ from planning.sifter.partition import LEAF, Partition
 from planning.sifter.partitioners import cost_kernels as kernels
 from planning.sifter.partitioners.sample import Sample
 
-MULTIPLIERS = np.array([0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0])
-"""Growing looks at these multiples of the stream's mean QoS per tuple."""
+LEAST, MOST = 0.04, 6.0
+"""Growing looks at multipliers between these, in units of the stream's mean QoS per tuple."""
 OVERGROWTH = 4
 SMALLEST = 4  # sample points on either side of a cut between points
 LOADS = (0.1, 0.3, 0.5, 0.7)
@@ -42,9 +43,9 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     total = float(mass.sum() + center_mass.sum())
     if total <= 0.0 or not len(sample.points):
         return Partition.from_nested(None)
-    # With a multiplier below the mean ratio the group item is untouched, above it is full.
-    share = np.where(MULTIPLIERS < 1.0, 1.0, delta)
-    share[MULTIPLIERS == 1.0] = (1.0 + delta) / 2.0
+    # Below the mean ratio the group item is untouched and a region without queries counts whole,
+    # above it the group is full and it counts Delta.
+    free = np.log(1.0 / LEAST) + delta * np.log(MOST)
     most = min(
         parameters.regions * OVERGROWTH, len(sample.points) + 4 * len(sample.queries.low) + 1
     )
@@ -52,7 +53,7 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
         np.ascontiguousarray(sample.points), mass, sample.query_centers, center_mass,
         sample.queries.low, sample.queries.high, sample.discrete,
     )  # fmt: skip
-    prices = kernels.Prices(MULTIPLIERS * total, share, 1.0 / MULTIPLIERS, delta, SMALLEST)
+    prices = kernels.Prices(LEAST * total, MOST * total, float(free), delta, SMALLEST)
     nodes = kernels.empty_nodes(2 * most - 1, sample.dimensions)
     used = kernels.grow(masses, prices, nodes, sample.low, sample.high)
     axis, cut, left, f, a, free = (column[:used] for column in nodes[:6])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ortools.linear_solver import pywraplp
 
 from planning.joins import algorithms, selection
+from planning.joins.linear_program import optimum
 
 INSTANCES = 1200
 LOADS = (0.0, 0.05, 0.3, 0.77, 1.0)
@@ -29,31 +29,6 @@ def instance(seed: int) -> tuple[np.ndarray, np.ndarray]:
         volumes = np.zeros(shape)
     volumes[1, :, -1] = 0.0 if seed % 2 else volumes[1, :, -1]  # the shorter window
     return density, volumes
-
-
-def optimum(density: np.ndarray, volumes: np.ndarray, budget: float) -> float:
-    """Solve the program of Section 5.3 with GLOP; order inside each window and type enforced."""
-    solver = pywraplp.Solver.CreateSolver("GLOP")
-    value = (density * volumes).ravel()
-    unit = float(value.max()) or 1.0  # GLOP gives up on badly scaled objectives
-    x = [solver.NumVar(0.0, 1.0, "") for _ in range(value.size)]
-    row = solver.Constraint(-solver.infinity(), float(budget), "processing")
-    for variable, volume in zip(x, volumes.ravel(), strict=True):
-        row.SetCoefficient(variable, float(volume))
-    n = density.shape[2]
-    for block in range(value.size // n):
-        i, z = np.unravel_index(block, density.shape[:2])
-        ranks = np.argsort(-density[i, z], kind="stable") + block * n
-        for better, worse in zip(ranks[:-1], ranks[1:], strict=True):
-            order = solver.Constraint(0.0, solver.infinity(), "order")
-            order.SetCoefficient(x[better], 1.0)
-            order.SetCoefficient(x[worse], -1.0)
-    goal = solver.Objective()
-    for variable, worth in zip(x, value, strict=True):
-        goal.SetCoefficient(variable, float(worth) / unit)
-    goal.SetMaximization()
-    assert solver.Solve() == pywraplp.Solver.OPTIMAL
-    return float(goal.Value()) * unit
 
 
 def test_greedy_equals_the_linear_program() -> None:

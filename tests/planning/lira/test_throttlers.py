@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planning.errors import InvalidInput
+from planning.lira import linear_program as lp
 from planning.lira.greedy import greedy_increment
 from planning.lira.reduction import ReductionCurve
 from planning.lira.throttlers import ThrottlerPath
-
-spec = importlib.util.spec_from_file_location(
-    "lira_linear_program", Path(__file__).with_name("linear_program.py")
-)
-lp = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(lp)
 
 
 def check_against_lp(rng) -> None:

@@ -1,14 +1,26 @@
-"""The throttler problem as a linear program, for HiGHS: the oracle of the exact path."""
+"""The throttler problem as a linear program, for HiGHS: the yardstick of the exact path.
+
+Nothing plans with it; tests and benchmarks compare :mod:`planning.lira.throttlers` with it.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
+from planning.arrays import FloatArray
 
-def optimum(m, w, d, f, fairness, z):
-    """Return HiGHS' result; x holds l·κ segment lengths and the window's lower end above d_0.
+Instance = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float, float]
+"""m, w, breakpoints d, convex f at them, fairness threshold, z."""
+
+
+def optimum(
+    m: FloatArray, w: FloatArray, d: FloatArray, f: FloatArray, fairness: float, z: float
+) -> Any:
+    """Solve with HiGHS; x holds l·κ segment lengths and the window's lower end above d_0.
 
     Variables x_ik in [0, d_{k+1} − d_k] with Δ_i = d_0 + Σ_k x_ik, and t. Minimise Σ m_i·Δ_i;
     budget: Σ w_i·(1 − Σ_k r_k·x_ik) ≤ z·Σ w_i; fairness: t ≤ Δ_i − d_0 ≤ t + F for every region
@@ -19,10 +31,8 @@ def optimum(m, w, d, f, fairness, z):
     cost = np.append(np.repeat(m, segments), 0.0)
     active = np.flatnonzero((m > 0) | (w > 0))
     size = regions * segments
-    row, column, value = [], [], []
-    row += [0] * size
-    column += list(range(size))
-    value += list(-(w[:, None] * rates).ravel())
+    row, column = [0] * size, list(range(size))
+    value = (-(w[:, None] * rates)).ravel().tolist()
     right = [z * w.sum() - w.sum()]
     for number, i in enumerate(active.tolist()):
         for sign, line in ((1.0, 1 + 2 * number), (-1.0, 2 + 2 * number)):
@@ -38,7 +48,7 @@ def optimum(m, w, d, f, fairness, z):
     )  # fmt: skip
 
 
-def random_instance(rng):
+def random_instance(rng: np.random.Generator) -> Instance:
     """Draw m, w, curve points, F and z; degenerate ones (zeros, ties, flat tails) included."""
     regions, segments = int(rng.integers(1, 9)), int(rng.integers(1, 9))
     even = rng.random() < 0.5

@@ -1,0 +1,352 @@
+"""The paper's evaluation (Section VI) and ours, made anew: ``headgate reproduce attributes``.
+
+The paper's nine sites of 2006 are gone; streams with their window sizes (Table III) are generated,
+and the real stream is hourly weather and air quality of twelve stations.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planning.attributes import cycles, experiments, figures, model, reevaluation, weather
+from planning.attributes.generate import Faults, stream
+from planning.attributes.parameters import Parameters
+from planning.attributes.planner import plan_profiles
+from planning.attributes.statistics import profile_samples
+from planning.errors import PlanningError
+
+Progress = Callable[[str], None]
+PAGE = "attributes.md"
+WINDOWS = 100  # randomly chosen windows per data set, as in Table IV
+SHED_COUNTS = (1, 2, 3, 5)  # of the eleven readings, in Table IV
+SHED = 3
+MINUTE_S = 60.0
+
+
+class Page:
+    """The Markdown page, its tables as CSV and its plots as SVG, all in one folder."""
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder = folder
+        command = "headgate reproduce attributes" + (" --quick" if quick else "")
+        self.lines = ["# Attribute shedding, reproduced", "", f"Made by `{command}`."]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def section(self, title: str, text: str) -> None:
+        """Start a section."""
+        self.lines += ["", f"## {title}", "", text]
+
+    def table(self, name: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Write a table to the page and as CSV."""
+        path = self.folder / f"attributes-{name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows([[_plain(cell) for cell in row] for row in rows])
+        self.lines += [
+            "",
+            "| " + " | ".join(header) + " |",
+            "|" + "---|" * len(header),
+            *("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows),
+        ]
+
+    def plot(self, name: str, draw: Callable[[Any], None], width: float = 6.0) -> None:
+        """Draw one figure into the folder and show it on the page."""
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        with matplotlib.rc_context({"svg.hashsalt": "headgate", "font.size": 9}):
+            figure = Figure(figsize=(width, 3.6), layout="constrained")
+            draw(figure)
+            figure.savefig(self.folder / f"attributes-{name}.svg", metadata={"Date": None})
+        self.lines += ["", f"![{name}](attributes-{name}.svg)"]
+
+    def write(self) -> None:
+        """Write the page."""
+        (self.folder / PAGE).write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+
+
+def _plain(cell: Any) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def reproduce(folder: Path, quick: bool, progress: Progress) -> None:
+    """Write every table and figure into ``folder``."""
+    page = Page(Path(folder), quick)
+    parts: list[tuple[str, Callable[[Page, bool], None]]] = [
+        ("Table II, CID detection", _table_2),
+        ("CID detection under faults", _faults),
+        ("Figure 1, smoothing", _figure_1),
+        ("Figure 3, deviations", _figure_3),
+        ("Table IV, hits and misses", _table_4),
+        ("Figure 4, attributes to shed", _figure_4),
+        ("Adaptive re-evaluation", _adaptive),
+        ("Against tuple dropping", _comparison),
+        ("Several streams on one channel", _channel),
+    ]
+    for title, make in parts:
+        progress(title)
+        try:
+            make(page, quick)
+        except PlanningError as error:
+            page.section(title, f"Left out: {error}.")
+    page.write()
+
+
+def _table_2(page: Page, quick: bool) -> None:
+    page.section(
+        "Table II: CID detection on training and test data",
+        "Generated streams with the window sizes of Table III, three sets each, training and test "
+        "data disjoint, and the real stream by year. Clean, and with 2 % of the tuples lost, "
+        "doubled and corrupted each. The paper states 100 % on clean data.",
+    )
+    rows = []
+    for name, length in experiments.TABLE_3.items():
+        if quick and length > 300:
+            continue
+        rows.append([name, length, *_accuracy(length)])
+    real = weather.load(0, 2 * 8760)
+    years = [{n: c[a : a + 52_560] for n, c in real.items()} for a in (0, 52_560, 105_120)]
+    found = [cycles.detect(year) for year in years]
+    good = sum(f.cid == ("station",) and f.length == weather.STATIONS for f in found)
+    rows.append(["real weather, half years", weather.STATIONS, f"{good}/3", "-"])
+    page.table("table-2", ["stream", "window", "right, clean", "right, 2 % faults"], rows)
+
+
+def _accuracy(length: int) -> tuple[str, str]:
+    clean = faulty = 0
+    for number in range(3):
+        rng = np.random.default_rng([length, number])
+        whole = stream(rng, 40, (length,), constants=1)
+        half = len(whole["key0"]) // 2
+        for cut in (slice(0, half), slice(half, None)):
+            part = {n: c[cut] for n, c in whole.items()}
+            clean += cycles.detect(part).length == length
+            spoiled = Faults(0.02, 0.02, 0.02).apply(part, rng)
+            faulty += cycles.detect(spoiled).length == length
+    return f"{clean}/6", f"{faulty}/6"
+
+
+def _faults(page: Page, quick: bool) -> None:
+    rates = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.08)
+    seeds = 10 if quick else 50
+    curves = {
+        "exact period (paper)": experiments.detection_accuracy(rates, seeds, "exact"),
+        "successor votes": experiments.detection_accuracy(rates, seeds, "votes"),
+    }
+    page.section(
+        "CID detection under faults",
+        f"Right CIDs of {seeds} streams (12 entities, 100 cycles) over the fraction of tuples "
+        "lost, doubled and corrupted, each.",
+    )
+    names = list(curves)
+    rows = [[r, *(curves[n][k] for n in names)] for k, r in enumerate(rates)]
+    page.table("faults", ["fraction", *names], rows)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, accuracy in curves.items():
+            axes.plot([100 * r for r in rates], accuracy, marker="o", label=name)
+        axes.set(xlabel="% lost, doubled and corrupted, each", ylabel="right CIDs")
+        axes.legend()
+
+    page.plot("faults", draw)
+
+
+def _figure_1(page: Page, quick: bool) -> None:
+    values = weather.load(0, 300)["so2_ugm3"][:: weather.STATIONS][:200]
+    smooth = model.exponential_moving_average(values, 10)
+    page.section(
+        "Figure 1: an attribute before and after smoothing",
+        f"Sulphur dioxide of one station, span 10. Standard deviation before "
+        f"{model.standard_deviation(values):.3g}, after {model.standard_deviation(smooth):.3g}.",
+    )
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.plot(values, linewidth=0.8, label="before")
+        axes.plot(smooth, linewidth=1.6, label="after")
+        axes.set(xlabel="hour", ylabel="SO2, µg/m³")
+        axes.legend()
+
+    page.plot("figure-1", draw)
+
+
+def _figure_3(page: Page, quick: bool) -> None:
+    parameters = Parameters(method="paper")
+    found = profile_samples(weather.load(0, 4000), weather.schema(), parameters)
+    attributes = [a for a in found.streams[0].attributes if a.name != "station"]
+    page.section(
+        "Figure 3: which attributes are less informative",
+        "The paper's standard deviation over one window compares stations and depends on the unit; "
+        "the information score (error of holding a value one report longer, per byte) does "
+        "neither. Rank 1 is shed first.",
+    )
+    by_sd = np.argsort([a.deviation for a in attributes], kind="stable")
+    by_score = np.argsort([a.score for a in attributes], kind="stable")
+    rows = []
+    for j, a in enumerate(attributes):
+        rank_sd = int(np.flatnonzero(by_sd == j)[0]) + 1
+        rank_score = int(np.flatnonzero(by_score == j)[0]) + 1
+        rows.append([a.name, a.deviation, rank_sd, a.score, rank_score])
+    page.table("figure-3", ["attribute", "SD", "rank", "information score", "rank "], rows)
+
+
+def _table_4(page: Page, quick: bool) -> None:
+    span = Parameters().ema_span
+    page.section(
+        "Table IV: hits and misses over random windows",
+        f"Hits among {WINDOWS} random windows per year: the scheme after smoothing (span {span:g}) "
+        "against the ranking of the same window by its plain values, which stands for the paper's "
+        "manual one, when 1, 2, 3 or 5 of the 11 readings are shed. The paper states 94.3 hits and "
+        f"5.7 misses on average. Last column: hits against the {SHED} readings of least "
+        "information score.",
+    )
+    rng = np.random.default_rng(4)
+    rows: list[list[Any]] = []
+    for year in range(2 if quick else 4):
+        columns = weather.load(year * 8760, 8760)
+        matrix = np.stack([columns[n] for n in weather.NUMBERS], axis=1)
+        windows = rng.integers(0, 8760, WINDOWS).astype(np.float64)
+        hits = {}
+        for shed in SHED_COUNTS:
+            smooth = experiments.window_schemes(matrix, windows, weather.STATIONS, shed, span)
+            plain = experiments.window_schemes(matrix, windows, weather.STATIONS, shed, 1.0)
+            hits[shed] = sum(a == b for a, b in zip(smooth, plain, strict=True))
+            if shed == SHED:
+                statistics = profile_samples(columns, weather.schema(), Parameters())
+                best = experiments.least_informative(statistics, weather.NUMBERS, SHED)
+                sound = sum(scheme == best for scheme in smooth)
+        mean = sum(hits.values()) / len(hits)
+        rows.append([2013 + year, *hits.values(), mean, WINDOWS - mean, sound])
+    rows.append(["average", *(float(np.mean([r[k] for r in rows])) for k in range(1, 8))])
+    header = ["year from March", *(f"{n} shed" for n in SHED_COUNTS), "hits", "misses",
+              "hits, information"]  # fmt: skip
+    page.table("table-4", header, rows)
+
+
+def _figure_4(page: Page, quick: bool) -> None:
+    attributes = 7
+    rates = np.linspace(20.0, 80.0, 31)
+    deviations = np.arange(attributes, dtype=np.float64)
+    curves: dict[str, list[int]] = {}
+    for capacity in (20.0, 30.0, 40.0):
+        # As the paper has it: the amount R - C, attributes of 10 units each.
+        curves[f"C = {capacity:g}"] = [
+            len(
+                model.intra_stream_scheme(
+                    deviations, [10.0] * attributes, model.amount_to_shed(float(r), capacity)
+                )
+            )
+            for r in rates
+        ]
+    # When R grows because tuples come faster, an attribute's share of the rate grows with it.
+    curves["C = 20, faster tuples"] = [
+        len(
+            model.intra_stream_scheme(
+                deviations, [float(r) / attributes] * attributes,
+                model.amount_to_shed(float(r), 20.0),
+            )
+        )
+        for r in rates
+    ]  # fmt: skip
+    page.section(
+        "Figure 4: attributes to shed over the rate, seven attributes of equal size",
+        "At constant capacity the number grows linearly with the rate, as the paper states, for "
+        "attributes of a given size; when the rate grows because tuples come faster, each "
+        "attribute sheds more and the curve bends.",
+    )
+    rows = [[float(r), *(c[k] for c in curves.values())] for k, r in enumerate(rates)]
+    page.table("figure-4", ["R", *curves], rows)
+    fits = []
+    for name, counts in curves.items():
+        rising = np.array(counts) > 0
+        fits.append(f"{np.corrcoef(rates[rising], np.array(counts)[rising])[0, 1]:.3f} ({name})")
+    page.lines += ["", f"Correlation with a straight line where something is shed: "
+                   f"{', '.join(fits)}."]  # fmt: skip
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, counts in curves.items():
+            axes.step(rates, counts, where="post", label=name)
+        axes.set(xlabel="rate R", ylabel="attributes to shed")
+        axes.legend()
+
+    page.plot("figure-4", draw)
+
+
+def _adaptive(page: Page, quick: bool) -> None:
+    def half_hours(now_s: float) -> tuple[str, ...]:
+        return ("A",) if now_s % 3600 < 1800 else ("B",)
+
+    five, hour = 5 * MINUTE_S, 60 * MINUTE_S
+    adaptive = reevaluation.notices(half_hours, five, five, 24 * hour)
+    fixed = reevaluation.notices(half_hours, five, hour, 24 * hour, adaptive=False)
+    rows = [
+        [name, len(seen), sum(a[1] != b[1] for a, b in zip(seen, seen[1:], strict=False)),
+         next((f"minute {t / MINUTE_S:g}" for t, shed in seen if shed == ("B",)), "never")]
+        for name, seen in (("adaptive from 5 minutes", adaptive), ("fixed, hourly", fixed))
+    ]  # fmt: skip
+    page.section(
+        "Adaptive re-evaluation: the half-hour example",
+        "A is least informative in the first half of every hour, B in the second; one day.",
+    )
+    page.table("adaptive", ["check", "evaluations", "changes seen", "first notices B"], rows)
+
+
+def _comparison(page: Page, quick: bool) -> None:
+    half = weather.CYCLES // 2
+    train, test = weather.load(0, half), weather.load(half, half // (4 if quick else 1))
+    loads = (0.2, 0.5, 0.8) if quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    found = experiments.compare(experiments.METHODS, loads, train, test)
+    page.section(
+        "Hold error against tuple dropping at equal bytes, real weather",
+        "Planned on two years, measured on the two that follow; the capacity holds in every window "
+        "of twelve tuples, while tuple dropping keeps only the average. Gain: tuple dropping's "
+        "hold error over ours; below 1 is worse.",
+    )
+    rows = [
+        [c.method, c.load, c.loss, c.predicted_loss, c.drop_loss, c.gain, c.sent,
+         f"{c.fullest_window} of {c.capacity}"]
+        for c in found
+    ]  # fmt: skip
+    page.table(
+        "comparison",
+        ["method", "C/R", "hold error", "predicted", "tuple dropping", "gain", "bytes sent",
+         "fullest window"],
+        rows,
+    )  # fmt: skip
+    curves: dict[str, tuple[Any, Any]] = {
+        "tuple dropping": (loads, [c.drop_loss for c in found if c.method == "paper"])
+    }
+    for method in experiments.METHODS:
+        curves[method] = (loads, [c.loss for c in found if c.method == method])
+    page.plot("comparison", lambda figure: figures.draw_comparison(curves, figure.subplots()))
+    parameters = Parameters(method="on_change")
+    plan = plan_profiles(profile_samples(train, weather.schema(), parameters), parameters)
+    page.plot("plan", lambda figure: figures.draw(plan, figure.subplots()), width=8.0)
+
+
+def _channel(page: Page, quick: bool) -> None:
+    half = weather.CYCLES // 2
+    train = weather.multiplexed(weather.load(0, half))
+    test = weather.multiplexed(weather.load(half, half // (4 if quick else 1)))
+    loads = (0.8, 0.5, 0.3)
+    page.section(
+        "Three streams on one channel: pooled against proportional",
+        "Air quality, climate and storm readings of the same stations. Proportional gives each the "
+        "drop rate (R − C)/R (paper V), pooled shares the bytes freely.",
+    )
+    rows = []
+    for method in experiments.METHODS:
+        losses = experiments.share_channel(method, loads, train, test)
+        for k, load in enumerate(loads):
+            pooled, even = losses["pooled"][k], losses["proportional"][k]
+            shown: Any = "-" if method == "paper" else pooled
+            rows.append([method, load, even, shown, "-" if method == "paper" else pooled / even])
+    page.table("channel", ["method", "C/R", "proportional", "pooled", "ratio"], rows)

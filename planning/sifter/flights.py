@@ -1,0 +1,65 @@
+"""Real data: flights of 2013 and generated queries over them.
+
+``nyc_flights_2013.parquet`` holds 327,346 flights with two delays, air time and distance. A
+thousand queries are drawn around flights that are late, each on two of the four attributes, with
+sides of 2 to 10 % of the domain: people watch what goes wrong, most flights do not.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from planning.arrays import FloatArray
+from planning.errors import InvalidInput
+from planning.sifter.queries import Queries, boxes
+from planning.sifter.space import Axis
+
+FILE = "sifter/nyc_flights_2013.parquet"
+DOMAINS = {
+    "dep_delay_min": (-100, 1400),
+    "arr_delay_min": (-100, 1400),
+    "air_time_min": (0, 700),
+    "distance_mi": (0, 5000),
+}
+
+
+def data_folder() -> Path:
+    """Return the folder of the real data sets: ``HEADGATE_DATA``, else beside the repository."""
+    named = os.environ.get("HEADGATE_DATA")
+    return Path(named) if named else Path(__file__).parents[3] / "shared" / "data"
+
+
+def read(folder: Path | None = None) -> FloatArray:
+    """Return the flights as points, in an order that has nothing to do with time."""
+    import pyarrow.parquet as parquet
+
+    path = (folder or data_folder()) / FILE
+    if not path.is_file():
+        raise InvalidInput(f"{path} must hold the flights; set HEADGATE_DATA to the data folder")
+    table = parquet.read_table(str(path), columns=list(DOMAINS))
+    points = np.column_stack([table.column(name).to_numpy() for name in DOMAINS])
+    return np.asarray(np.random.default_rng(0).permutation(points), dtype=np.float64)
+
+
+def axes() -> tuple[Axis, ...]:
+    """Return the attributes as whole-number axes."""
+    return tuple(Axis(n, "int", float(a), float(b) + 1.0) for n, (a, b) in DOMAINS.items())
+
+
+def queries(points: FloatArray, seed: int, count: int = 1000) -> Queries:
+    """Draw queries around late flights."""
+    rng = np.random.default_rng(seed)
+    late = np.maximum(points[:, 0], 0.0) + 1.0
+    centers = points[rng.choice(len(points), count, p=late / late.sum())]
+    low = np.array([axis.low for axis in axes()])
+    high = np.array([axis.high for axis in axes()])
+    side = np.maximum(1.0, rng.uniform(0.02, 0.10, centers.shape) * (high - low))
+    asked_low = np.maximum(low, np.floor(centers - side / 2))
+    asked_high = np.minimum(high, np.floor(centers + side / 2) + 1.0)
+    for row in range(count):
+        free = rng.choice(4, 2, replace=False)
+        asked_low[row, free], asked_high[row, free] = low[free], high[free]
+    return boxes(asked_low, asked_high)

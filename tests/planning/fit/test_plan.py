@@ -1,0 +1,143 @@
+"""The plan: loads, encodings, damaged artifacts, lightness."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import planning.fit
+from planning.errors import ArtifactError, InvalidInput
+from planning.fit import Plan, QueryNetwork, examples
+from planning.fit.plan import PlanDocument
+from planning.fit.planner import plan_network
+from planning.fit.workload import Exponential
+
+METHODS = ("exact", "simplex", "solver", "solver_w", "c_fit")
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    workload = Exponential(0.2, 2)
+    network = examples.figure_9("c")
+    return plan_network(network, method=request.param, error=0.1, workload=workload)
+
+
+def test_both_encodings_decode_to_equal_plans(plan: Plan):
+    document = json.loads(json.dumps(plan.to_document()))
+    from_json, from_binary = Plan.from_document(document), Plan.from_bytes(plan.to_bytes())
+    assert from_json.to_document() == from_binary.to_document() == plan.to_document()
+    assert from_json.to_bytes() == plan.to_bytes()
+    rates = np.random.default_rng(0).random((50, 2)) * plan.network.max_rates
+    np.testing.assert_allclose(from_json.at_many(rates), plan.at_many(rates), atol=1e-12)
+    np.testing.assert_allclose(from_binary.at_many(rates), plan.at_many(rates), atol=1e-12)
+
+
+def test_the_schema_describes_the_document(plan: Plan):
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(plan.to_document(), msgspec.json.schema(PlanDocument))
+    through_envelope = msgspec.to_builtins(msgspec.convert(plan.to_document(), PlanDocument))
+    assert Plan.from_document(through_envelope).to_document() == plan.to_document()
+
+
+def test_planning_is_deterministic(plan: Plan):
+    method = {"regions": "exact"}.get(plan.method, plan.method)
+    again = plan_network(
+        examples.figure_9("c"), method=method, error=0.1, workload=Exponential(0.2, 2)
+    )
+    assert again.to_bytes() == plan.to_bytes()
+
+
+def test_at_takes_vectors_names_and_scalars(plan: Plan):
+    by_name = plan.at({"i1": 60.0, "i2": 30.0})
+    assert by_name == plan.at([60.0, 30.0]) == plan.at(np.array([60.0, 30.0]))
+    assert by_name == {
+        plan.network.arcs[k].name: value
+        for k, value in enumerate(plan.at_many(np.array([[60.0, 30.0]]))[0])
+        if value > 0
+    }
+    half = plan.at(0.5)
+    assert half == plan.at(plan.reference / 0.5)
+    assert plan.at(1.0) == {}
+    assert max(plan.network.evaluate(plan.reference).loads.values()) == pytest.approx(1.0)
+
+
+def test_bad_loads(plan: Plan):
+    for bad in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InvalidInput, match="load must lie in"):
+            plan.at(bad)
+    with pytest.raises(InvalidInput, match="i2"):
+        plan.at([1.0, float("nan")])
+
+
+def test_rates_outside_the_planned_space_stay_feasible(plan: Plan):
+    for rates in ([1e3, 5.0], [1e6, 1e6], [0.0, 400.0]):
+        assert plan.network.evaluate(rates, plan.at(rates)).feasible
+
+
+def test_quality_rises_with_the_share_afforded():
+    plan = plan_network(examples.many_servers(5, 6))
+    quality = [plan.predicted_quality(z) for z in np.linspace(0, 1, 41)]
+    assert np.all(np.diff(quality) >= -1e-9)
+    assert quality[0] == 0.0
+    assert quality[-1] == pytest.approx(1.0)
+
+
+def test_every_server_gets_its_own_drops():
+    document = examples.figure_1().to_document()
+    document["operators"].append(
+        {"id": "b3", "node": "B", "type": "map", "cost": 1, "selectivity": 1, "inputs": ["b1"]}
+    )
+    document["outputs"].append({"id": "o3", "stream": "b3", "weight": 0.1})
+    plan = plan_network(QueryNetwork.from_document(document))
+    drops = plan.server_drops([1.0, 1.0])
+    assert set(drops) == {"A", "B"}
+    assert {**drops["A"], **drops["B"]} == plan.at([1.0, 1.0])
+    assert all(arc.startswith("i") for arc in drops["A"])
+    assert drops["B"] == pytest.approx({"b1->b3": 1.0})
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda d: d.update(format=9),
+    lambda d: d.update(method="magic"),
+    lambda d: d.update(extra=1),
+    lambda d: d["reference"].pop(),
+    lambda d: d["parts"].pop(),
+    lambda d: d["network"]["operators"][0].update(cost=-1.0),
+    lambda d: d["parts"][0].update(kind="lookup"),
+    lambda d: d["parts"][0]["arrays"].pop("rule"),
+    lambda d: d["parts"][0]["arrays"]["rule"].update(shape=[1, 1]),
+    lambda d: d["parts"][0]["arrays"]["rule"].update(type="text"),
+    lambda d: d["parts"][0]["arrays"]["starts"]["values"].reverse(),
+])  # fmt: skip
+def test_damaged_documents_are_refused(spoil: Any):
+    document = plan_network(examples.figure_9("c")).to_document()
+    spoil(document)
+    with pytest.raises(ArtifactError):
+        Plan.from_document(document)
+
+
+def test_damaged_bytes_are_refused():
+    payload = plan_network(examples.figure_9("c"), method="solver", error=0.2).to_bytes()
+    for broken in (b"", payload[:-7], payload[: len(payload) // 2], b"\x00" * 40):
+        with pytest.raises(ArtifactError):
+            Plan.from_bytes(broken)
+
+
+def test_public_names_resolve_lazily():
+    assert {name: getattr(planning.fit, name) for name in planning.fit.__all__}
+    with pytest.raises(AttributeError):
+        planning.fit.nothing  # noqa: B018
+    script = (
+        "import sys; import planning.fit.plan, planning.fit.shedder;"
+        "from planning.fit import QueryNetwork, Plan;"
+        "heavy = {'ortools', 'scipy', 'pandas', 'pydantic', 'matplotlib', 'pyarrow', 'numba'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

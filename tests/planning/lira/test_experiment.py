@@ -1,0 +1,105 @@
+"""True errors on fresh positions: the plan against the paper's baselines, generated and recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planning.errors import StatisticsError
+from planning.lira import reproduce
+from planning.lira.dead_reckoning import ThresholdMap
+from planning.lira.realdata import dense_trace
+from planning.lira.simulate import Bench
+from planning.lira.tracks import load_tracks
+from planning.lira.trace import generate_trace
+
+DATA = Path(os.environ.get("HEADGATE_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+
+@pytest.mark.parametrize("z", [0.4, 0.6])
+def test_the_plan_errs_less_than_every_baseline_at_equal_updates(experiment, z):
+    queries = experiment.queries("proportional", 40)
+    ours = experiment.bench.plan(queries, z, experiment.plan(queries, z))
+    drop = experiment.bench.random_drop(queries, z)
+    uniform = experiment.bench.uniform(queries, z, experiment.curve)
+    printed = experiment.measure(queries, experiment.printed(queries, z), z)
+    assert ours.errors.position < printed.errors.position < uniform.errors.position
+    assert uniform.errors.position < drop.errors.position
+    for result in (ours, uniform, printed):
+        assert result.updates == pytest.approx(z, rel=0.02)
+
+
+def test_correction_brings_updates_to_z(experiment):
+    queries = experiment.queries("inverse", 40)
+    plan = experiment.plan(queries, 0.5)
+    without = experiment.bench.plan(queries, 0.5, plan, correct=False)
+    corrected = experiment.bench.plan(queries, 0.5, plan)
+    assert abs(corrected.updates - 0.5) <= 0.01
+    assert abs(corrected.updates - 0.5) < abs(without.updates - 0.5)
+
+
+def test_the_lowest_threshold_everywhere_has_no_error(experiment):
+    queries = experiment.queries("random", 20)
+    everywhere = ThresholdMap.uniform(experiment.trace.bounds, 5.0)
+    result = experiment.measure(queries, lambda _: everywhere, 1.0)
+    assert result.errors.position == pytest.approx(0.0, abs=1e-3)
+    assert result.errors.containment == 0.0
+    assert result.updates == 1.0
+
+
+def test_the_speed_factor_can_be_switched_on(experiment):
+    queries = experiment.queries("proportional", 40)
+    plain = experiment.plan(queries, 0.5, regions=60)
+    by_speed = experiment.plan(queries, 0.5, regions=60, speed_factor=True)
+    assert plain.to_bytes() != by_speed.to_bytes()
+    assert experiment.bench.plan(queries, 0.5, by_speed).updates == pytest.approx(0.5, rel=0.02)
+
+
+def test_a_bench_needs_time_to_measure():
+    with pytest.raises(StatisticsError, match="more than 360 ticks"):
+        Bench(generate_trace(1, cars=5, seconds=100, side_m=3000), 5.0)
+
+
+def test_recorded_tracks_become_dense_where_they_are_known():
+    ids = np.array([7.0, 7.0, 7.0, 9.0, np.nan])
+    times = np.array([0.0, 10.0, 500.0, 5.0, 1.0])
+    x = np.array([0.0, 100.0, 900.0, 50.0, 1.0])
+    trace = dense_trace(ids, times, x, np.zeros(5), tick_s=5.0, longest_gap_s=60.0)
+    assert trace.positions.shape == (2, 101, 2)
+    np.testing.assert_allclose(trace.positions[0, :3, 0], [0.0, 50.0, 100.0])
+    assert np.isnan(trace.positions[0, 3:100]).all()  # a gap of 490 s is not filled
+    assert trace.positions[0, 100, 0] == 900.0
+    assert np.isfinite(trace.positions[1, :, 0]).nonzero()[0].tolist() == [1]
+    with pytest.raises(StatisticsError, match="at least one finite row"):
+        dense_trace(ids[-1:], times[-1:], x[-1:], x[-1:], tick_s=1.0, longest_gap_s=1.0)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["buses", "vessels"])
+def test_recorded_tracks_err_less_than_under_the_baselines(number):
+    found = load_tracks(DATA)
+    if len(found) < 2:
+        pytest.skip(f"recorded tracks are not in {DATA}; set HEADGATE_DATA to their folder")
+    tracks = found[number]
+    experiment = tracks.experiment()
+    queries = tracks.queries(experiment)
+    ours = experiment.bench.plan(queries, 0.5, experiment.plan(queries, 0.5))
+    assert ours.errors.position < experiment.bench.random_drop(queries, 0.5).errors.position
+    uniform = experiment.bench.uniform(queries, 0.5, experiment.curve)
+    assert ours.errors.position < uniform.errors.position
+    assert ours.updates == pytest.approx(0.5, rel=0.05)
+
+
+def test_figures_are_written_as_tables_and_plots(experiment, tmp_path):
+    for maker in (reproduce.figure_1, reproduce.table_3):
+        for table in maker(experiment, reproduce.QUICK):
+            files = reproduce.write(tmp_path, table)
+            assert [f.suffix for f in files] == [".csv", ".svg"]
+            lines = files[0].read_text(encoding="utf-8").splitlines()
+            assert len(lines) == len(table.rows) + 1
+            assert lines[0].startswith(table.columns[0].split(",")[0].strip('"')) or '"' in lines[0]
+    table = reproduce.table_3(experiment, reproduce.QUICK)[0]
+    for _, paper, circle, *_ in table.rows[:5]:
+        assert paper == pytest.approx(circle, abs=0.1)  # the paper's Table 3 is πR², no count
