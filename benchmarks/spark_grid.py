@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.spark_grid [rows]`` prints CPU seconds of the whole process tree (driver, JVM
 and Python workers), the best of several repetitions, which a busy machine disturbs less than wall
-time. See docs/decisions/0010-grid-statistics-with-built-ins.md.
+time. See docs/decisions/0005-grid-statistics-with-built-ins.md.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from headgate_airflow.operators import (
 )
 from headgate_airflow.texts import asset_name, broken_doc, plan_doc
 
-from planning.errors import DefinitionError
+from planning.errors import DefinitionError, Problem
 from planning.streams import StreamDefinition, load_folder
 
 STREAMS = Path(os.environ.get("HEADGATE_STREAMS") or Path(__file__).parent / "streams")
@@ -56,6 +56,7 @@ def planning_dag(definition: StreamDefinition) -> DAG:
         default_args={"owner": definition.owner, **RETRIES},
         tags=["headgate", definition.family, *definition.tags],
         params=form(definition),
+        auto_register=False,
     ) as dag:
         plan = Asset(name=asset_name(stream), uri=f"headgate://plans/{stream}")
         chain(
@@ -83,11 +84,27 @@ def broken_dag(error: DefinitionError, taken: set[str]) -> DAG:
         doc_md=broken_doc(error),
         schedule=None,
         tags=["headgate", "broken-definition"],
+        auto_register=False,
     ) as dag:
         BrokenDefinitionOperator(task_id="definition", problems=str(error), retries=0)
     return dag
 
 
+def usable(definition: StreamDefinition) -> DAG | DefinitionError:
+    """Return the stream's DAG, or what Airflow finds wrong with it, such as a schedule."""
+    try:
+        dag = planning_dag(definition)
+        dag.validate()
+    except Exception as error:  # whatever it is, it must not take the other streams along
+        allowed = "usable by Airflow"
+        return DefinitionError([Problem(definition.source, 1, "definition", allowed, str(error))])
+    return dag
+
+
 good, bad = load_folder(STREAMS)
-dags = [planning_dag(definition) for definition in good]
-dags += [broken_dag(error, {dag.dag_id for dag in dags}) for error in bad]
+made = [usable(definition) for definition in good]
+dags = {dag.dag_id: dag for dag in made if isinstance(dag, DAG)}
+for error in [*bad, *(error for error in made if isinstance(error, DefinitionError))]:
+    broken = broken_dag(error, set(dags))
+    dags[broken.dag_id] = broken
+globals().update(dags)

@@ -65,7 +65,7 @@ def _block_kernel(
 ) -> Callable[[pa.Table], pa.Table]:
     """Return the function that counts one block."""
     names = layout.columns
-    types = len(layout.types)
+    types = len(layout.classes)
 
     def kernel(table: pa.Table) -> pa.Table:
         batch = table.combine_chunks().to_batches()[0]
@@ -75,7 +75,7 @@ def _block_kernel(
         times = np.asarray(rows[layout.time], dtype=np.float64)[mine]
         if not times.size:
             return _rows({}, np.nan, np.nan)
-        left, right = layout.streams_of(rows)
+        left, right = (layout.refine(part) for part in layout.streams_of(rows))
         begin = float(times.min())  # context tuples are all earlier
         hits, made = histogram(left, right, windows, condition, types, count_from=begin)
         tuples = np.array(
@@ -117,7 +117,7 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     found = counts(samples, layout, windows, parameters.join_condition).toArrow()
     if not found.num_rows:
         raise StatisticsError("samples must hold tuples of both streams, got none")
-    n, z = windows.most, len(layout.types)
+    n, z = windows.most, len(layout.classes)
     shapes = {HITS: (2, n, z, z), MADE: (2, n, z), TUPLES: (2, z)}
     tables = {name: np.zeros(shape, dtype=np.int64) for name, shape in shapes.items()}
     for part, index, count in zip(
@@ -128,7 +128,7 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     ):
         tables[part].ravel()[index] = count
     span = max(found.column("high").to_pylist()) - min(found.column("low").to_pylist())
-    return assemble(windows, layout.types, tables[HITS], tables[MADE], tables[TUPLES], span)
+    return assemble(windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], span)
 
 
 def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:

@@ -73,7 +73,7 @@ class Source:
         """Weight of all errors of the stream, by its share of the tuples."""
         return math.fsum(self.stream.share * self.weight[self.informative])
 
-    def solve(self, thinning: int, options: range) -> Part:
+    def solve(self, thinning: int, options: Sequence[int]) -> Part:
         """Return the exact frontier when every ``thinning``-th tuple is sent."""
         costs, losses = self._table(thinning, options)
         return self._part(frontiers.solve(costs, losses), thinning, options)
@@ -95,13 +95,15 @@ class Source:
 
     def best(self, bands: bool) -> Part:
         """Return the undominated points over all thinnings and, with ``bands``, dead bands."""
-        solved = [self.solve(n, self.menu.periodic()) for n in THINNINGS]
+        solved = [self.solve(n, self.menu.within(n)) for n in THINNINGS]
         if bands:
             periodic = len(self.menu.periodic())
             solved.append(self.solve(1, range(periodic, len(self.menu.period))))
         return _stacked(solved).undominated()
 
-    def _table(self, thinning: int, options: range) -> tuple[list[list[int]], list[list[float]]]:
+    def _table(
+        self, thinning: int, options: Sequence[int]
+    ) -> tuple[list[list[int]], list[list[float]]]:
         costs, losses = [], []
         for j in self.stream.items:
             attribute = self.found.attributes[j]
@@ -110,8 +112,8 @@ class Source:
             losses.append([share * x for x in self.menu.losses(attribute, options, thinning)])
         return costs, losses
 
-    def _part(self, found: Frontier, thinning: int, options: range) -> Part:
-        choice = (found.choice + options.start).astype(np.uint8)
+    def _part(self, found: Frontier, thinning: int, options: Sequence[int]) -> Part:
+        choice = np.array(options, dtype=np.uint8)[found.choice]
         # A tuple with everything in it needs no header.
         header = choice.any(axis=1) * self.stream.header_bytes
         bytes_sent = found.weight / self.menu.units + self.stream.kept_bytes + header
@@ -121,12 +123,14 @@ class Source:
             for j in kept
         )
         full = self.stream.full_bytes
+        share = 1.0
         if thinning > 1:
             # A window that slides over whole tuples may hold one more than its share.
-            bytes_sent = bytes_sent * (1.0 + thinning / self.window)
+            tuples = self.window / thinning
+            share = (tuples + 1.0 if tuples > 1.0 else 1.0) / self.window
         thin = np.full((len(choice), 1), thinning, dtype=np.int64)
         return Part(
-            self.stream.share * full, bytes_sent / full / thinning, found.loss + lost, choice, thin
+            self.stream.share * full, bytes_sent / full * share, found.loss + lost, choice, thin
         )
 
 

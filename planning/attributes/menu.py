@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,26 @@ class Menu:
     period: tuple[int, ...]
     band: tuple[float, ...]
     units: int
+    refresh: int = NEVER  # the longest silence that is promised
 
     def periodic(self) -> range:
         """Return the indices of the options without a dead band."""
         return range(sum(band == PERIODIC for band in self.band))
 
-    def costs(self, attribute: AttributeProfile, size: int, options: range) -> list[int]:
+    def within(self, thinning: int) -> list[int]:
+        """Return the options that keep the promised refresh when tuples are thinned.
+
+        Tuples that are thinned beyond it carry everything.
+        """
+        return [
+            o
+            for o in self.periodic()
+            if o == 0 or not self.refresh or 0 < self.period[o] * thinning <= self.refresh
+        ]
+
+    def costs(
+        self, attribute: AttributeProfile, size: int, options: Sequence[int]
+    ) -> list[int]:
         """Return each option's bytes per sent tuple, in units."""
         first = len(self.periodic())
         costs = []
@@ -42,7 +57,9 @@ class Menu:
             costs.append(size * rate)
         return costs
 
-    def losses(self, attribute: AttributeProfile, options: range, thinning: int) -> list[float]:
+    def losses(
+        self, attribute: AttributeProfile, options: Sequence[int], thinning: int
+    ) -> list[float]:
         """Return each option's error when only every ``thinning``-th tuple is sent."""
         first = len(self.periodic())
         return [
@@ -72,4 +89,4 @@ def menu_of(parameters: Any) -> Menu:
         periods += (refresh,) * len(profile.BANDS)
         bands += profile.BANDS
         units *= -(-RATE_UNITS // units)
-    return Menu(periods, bands, units)
+    return Menu(periods, bands, units, refresh if parameters.method != "paper" else NEVER)

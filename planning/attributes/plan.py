@@ -184,13 +184,16 @@ class Plan:
             for s, stream in enumerate(self.streams):
                 items = stream.items
                 mine = options[start : start + len(items)]
-                period[s, items] = self.option_period[mine] * self.thinning[row, s]
+                # Option 0 goes with every tuple that is sent; the others count reports.
+                every = self.option_period[mine] * np.where(mine > 0, self.thinning[row, s], 1)
+                period[s, items] = every
                 band[s, items] = self.option_band[mine]
                 header[s] = stream.header_bytes if mine.any() else 0
                 rate[s] = 1.0 / self.thinning[row, s]
                 start += len(items)
-        if point < 0:
-            rate *= ratio / self.ratio[0]
+            # Thinned tuples use up what the point leaves; below the first point all are thinned.
+            scale = ratio / float(self.ratio[row])
+            rate = np.where((rate < 1) | (point < 0), np.minimum(1.0, rate * scale), rate)
         return Setting(ratio, self.capacity_bytes(ratio), rate, period, band, header)
 
     def point(self, ratio: float) -> int:

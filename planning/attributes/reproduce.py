@@ -301,7 +301,7 @@ def _adaptive(page: Page, quick: bool) -> None:
 
 def _comparison(page: Page, quick: bool) -> None:
     half = weather.CYCLES // 2
-    train, test = weather.load(0, half), weather.load(half, half // (4 if quick else 1))
+    train, test = (weather.load(a, half // (8 if quick else 1)) for a in (0, half))
     loads = (0.2, 0.5, 0.8) if quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     found = experiments.compare(experiments.METHODS, loads, train, test)
     page.section(
@@ -334,8 +334,8 @@ def _comparison(page: Page, quick: bool) -> None:
 
 def _channel(page: Page, quick: bool) -> None:
     half = weather.CYCLES // 2
-    train = weather.multiplexed(weather.load(0, half))
-    test = weather.multiplexed(weather.load(half, half // (4 if quick else 1)))
+    cycles_used = half // (8 if quick else 1)
+    train, test = (weather.multiplexed(weather.load(a, cycles_used)) for a in (0, half))
     loads = (0.8, 0.5, 0.3)
     page.section(
         "Three streams on one channel: pooled against proportional",

@@ -235,7 +235,8 @@ class Shedder:
         self._reserve = 0 if thinned else max(0, min(least, int(pace)))
         slowest = float(setting.tuple_rate.min())
         spacing = max(1, round(1.0 / max(slowest, SLOWEST)))
-        self._thinning = (np.arange(len(self._thinning)) % spacing) / spacing
+        # Later entities wait longer, so that two tuples of neighbours are never close together.
+        self._thinning = (spacing - 1 - np.arange(len(self._thinning)) % spacing) / spacing
         self._ring = np.maximum(self._ring, self._reserve)
         self._ints[kernels.CHARGED] = int(self._ring.sum())
 

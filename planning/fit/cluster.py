@@ -125,15 +125,13 @@ class Cluster:
         answer: dict[str, Any] = self.call(name, "/status")
         return answer
 
-    def wait_planned(self, timeout_s: float = START_S, least_rows_sent: int = 0) -> None:
+    def wait_planned(self, timeout_s: float = START_S) -> None:
         """Wait until every living server has a table and nothing more to send."""
         end = time.monotonic() + timeout_s
         settled = 0
         while settled < 2:
             alive = [n for n, p in self.processes.items() if p.poll() is None]
-            states = [self.status(name) for name in alive]
-            sent = sum(state["rows_sent"] for state in states)
-            done = all(state["ready"] for state in states) and sent >= least_rows_sent
+            done = all(self.status(name)["ready"] for name in alive)
             settled = settled + 1 if done else 0
             if time.monotonic() > end:
                 raise PlanningError(f"servers did not finish their tables in {timeout_s:g} s")

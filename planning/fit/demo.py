@@ -16,7 +16,7 @@ from planning.fit.examples import WEB_PEAKS, WEB_RATES
 from planning.fit.network import QueryNetwork
 
 SCENARIO = 11
-PERIODS = 240
+PERIODS = 720
 RATE_FACTOR = 100.0
 BAD_EVERY = 977
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,27 @@ class QueryNetwork:
     def from_document(cls, document: Any) -> QueryNetwork:
         """Read and check a network document."""
         return cls(**documents.parts_of(document))
+
+    @classmethod
+    def read(cls, path: str | Path) -> QueryNetwork:
+        """Read a network document from a JSON or YAML file."""
+        text = Path(path).read_text(encoding="utf-8")
+        if Path(path).suffix == ".json":
+            return cls.from_document(json.loads(text))
+        import yaml
+
+        return cls.from_document(yaml.safe_load(text))
+
+    def write(self, path: str | Path) -> None:
+        """Write the network document to a JSON or YAML file, by the file's suffix."""
+        document = self.to_document()
+        if Path(path).suffix == ".json":
+            text = json.dumps(document, indent=1) + "\n"
+        else:
+            import yaml
+
+            text = yaml.safe_dump(document, sort_keys=False)
+        Path(path).write_text(text, encoding="utf-8")
 
     def to_document(self) -> dict[str, Any]:
         """Return the document; reading it back gives an equal network."""

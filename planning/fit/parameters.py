@@ -82,6 +82,11 @@ class Parameters(BaseModel):
                 f"attributes {', '.join((ELEMENT, *COUNTS))} for counts per element and period, "
                 f"got none named {', '.join(missing)}"
             )
+        if tuple(definition.gate.holdout_by) != ("period",):
+            raise ValueError(
+                "gate.holdout_by: [period], because a rate vector needs all rows of its period, "
+                f"got {list(definition.gate.holdout_by)}"
+            )
         network = self.query_network
         elements = {*network.input_ids, *(o.id for o in network.operators)}
         element = attributes[ELEMENT]

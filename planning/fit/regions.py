@@ -9,7 +9,6 @@ few dual pivots give the neighbour's basis.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,11 +160,7 @@ class _Search:
                     self.add(basis.moved(self.program, outside))
 
 
-def enumerate_regions(
-    program: Program,
-    limit: int = 20_000,
-    progress: Callable[[int], None] | None = None,
-) -> CriticalRegions:
+def enumerate_regions(program: Program, limit: int = 20_000) -> CriticalRegions:
     """Return every critical region of the rate space [0, max_rate].
 
     A net of probes guards the walk: a point that no region holds starts it again.
@@ -180,8 +175,6 @@ def enumerate_regions(
         if not search.covered(probe):
             search.add(first.moved(program, probe))
             search.walk()
-    if progress is not None:
-        progress(len(search.rules))
     return _tables(program, search)
 
 

@@ -6,7 +6,7 @@ Times are ours and only their order matters; what the paper states stands beside
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def reproduce(folder: Path, quick: bool, progress: Progress) -> None:
     progress(f"fit: written to {page.folder / PAGE}")
 
 
-def _lines(figure: Any, series: dict[str, tuple[Sequence[Any], Sequence[float]]], x: str, y: str,
+def _lines(figure: Any, series: Mapping[str, tuple[Sequence[Any], Sequence[Any]]], x: str, y: str,
            *, log: bool = False) -> None:  # fmt: skip
     axes = figure.add_subplot()
     for name, (horizontal, vertical) in series.items():

@@ -96,10 +96,12 @@ class Server:
 
 
 def servers_of(network: QueryNetwork) -> dict[str, Server]:
-    """Cut a network into its servers; each knows only its own part."""
+    """Cut a network into its servers; each knows only its own part. Idle servers are left out."""
     made: dict[str, Server] = {}
     for node in network.nodes:
         own = [o for o in network.order if o.node == node.id]
+        if not own:
+            continue
         streams = {o.id for o in own}
         inputs: list[str] = []
         for stream in (s for operator in own for s in operator.inputs):

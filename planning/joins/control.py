@@ -71,7 +71,7 @@ class Controller:
     tick_s: float = 0.25
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
-    memory_s: float = 30.0
+    memory_s: float = 15.0
     drift_gain: float = 0.05
     drift_checks: int = 3
     drift_period_s: float = 2.0
@@ -84,6 +84,7 @@ class Controller:
     def __post_init__(self) -> None:
         self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
         self._rates = np.zeros((2, self.values.shape[0]))
+        self._usual = np.zeros((2, self.values.shape[0]))
         self._suspicious = 0
         self._checked = -np.inf
         self._present = self.windows.extents_s > 0
@@ -106,25 +107,30 @@ class Controller:
         """Whether the plan, not the online estimate, decides."""
         return self.plan is not None and not self.stale
 
-    def decide(self, view: View) -> Decision:
-        """Return the selection for the next tick."""
+    def decide(self, view: View, share: float | None = None) -> Decision:
+        """Return the selection for the next tick: within a budget, or a share of all comparisons.
+
+        With ``share``, ``view.available`` does not count.
+        """
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
         self._follow(view)
-        volumes = self.demand(view)
+        volumes = self._demand(view) if share is None else self._mixture(view)
         total = float(volumes.sum())
-        if total <= view.available:
+        affordable = view.available if share is None else share * total
+        if share == 1.0 or (share is None and total <= affordable):
             everything = np.ones(volumes.shape)
             return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
         if self.watch and self.plan is not None and not self.stale:
-            self._check(view, volumes)
-        share = self.monitor_fraction if self.trusted else self._exploration()
-        available = max(view.available, 0.0)
-        full = min(share, share * available / total)
+            self._check(view, volumes, affordable)
+        watched = self.monitor_fraction if self.trusted else self._exploration()
+        available = max(affordable, 0.0)
+        full = min(watched, watched * available / total) if total > 0 else 0.0
         density = self._density()
         order = self.plan.order if self.trusted and self.plan else selection.rank(density)
         left = max(available - full * total, 0.0) / (1.0 - full)
         take = selection.fill(order, volumes, left)
-        return Decision(take, selection.denser_side(density), full, available / total)
+        load = available / total if total > 0 else 1.0
+        return Decision(take, selection.denser_side(density), full, load)
 
     def _density(self) -> FloatArray:
         if self.trusted and self.plan is not None:
@@ -141,8 +147,15 @@ class Controller:
         """Follow the arrival rates."""
         seen = view.arrived / max(view.elapsed_s, 1e-9)
         self._rates = seen if not self._rates.any() else 0.5 * self._rates + 0.5 * seen
+        slow = min(1.0, view.elapsed_s / max(self.windows.window_s))
+        self._usual = seen if not self._usual.any() else (1 - slow) * self._usual + slow * seen
 
-    def demand(self, view: View) -> FloatArray:
+    def _mixture(self, view: View) -> FloatArray:
+        """Comparisons with every basic window at the usual mixture of tuples, whatever the rate."""
+        usual = self._usual if self._usual.any() else np.ones(self._usual.shape)
+        return usual[::-1, :, None] * view.populations[:, None, :].astype(np.float64)
+
+    def _demand(self, view: View) -> FloatArray:
         """Comparisons that the tuples of the next tick would make with every basic window."""
         coming = view.waiting + self._rates * (self.tick_s - STANDING_S)
         stored = view.populations.astype(np.float64)
@@ -153,18 +166,16 @@ class Controller:
             stored[i, n - 1] = max(stored[i, n - 1] - growth[i], 0.0)
         return np.maximum(coming, 0.0)[::-1, :, None] * stored[:, None, :]
 
-    def _check(self, view: View, volumes: FloatArray) -> None:
+    def _check(self, view: View, volumes: FloatArray, affordable: float) -> None:
         """Compare the plan's order with the online one, each half judging the other's choice."""
         assert self.plan is not None
         if view.now - self._checked < self.drift_period_s or self.estimate.evidence < 200:
             return
         self._checked = view.now
-        planned = selection.fill(self.plan.order, volumes, view.available)
+        planned = selection.fill(self.plan.order, volumes, affordable)
         ours = theirs = 0.0
         for half in range(2):
-            own = selection.fill(
-                selection.rank(self.estimate.density(half)), volumes, view.available
-            )
+            own = selection.fill(selection.rank(self.estimate.density(half)), volumes, affordable)
             worth = volumes * self.estimate.raw(1 - half)
             ours += float((own * worth).sum())
             theirs += float((planned * worth).sum())

@@ -15,8 +15,6 @@ import numpy as np
 from planning.arrays import FloatArray, IntArray
 from planning.joins import selection
 
-NEIGHBOURS = np.array([0.25, 0.5, 1.0, 0.5, 0.25])
-
 
 class OnlineEstimate:
     """Hits, values and comparisons per half and item [half, window, type, basic window]."""
@@ -47,38 +45,10 @@ class OnlineEstimate:
         """Value per comparison of every item, from one half or both."""
         pick = slice(None) if half is None else slice(half, half + 1)
         value, hits, made = (a[pick].sum(axis=0) for a in (self.value, self.hits, self.comparisons))
-        near_hits, near_made = smooth(hits), smooth(made)
-        level = near_hits.sum() / near_made.sum() if near_made.sum() > 0 else 0.0
-        # A few hits' worth of the average keeps rarely seen items in the middle of the order.
-        base = 2.0 / level if level > 0 else 1.0
-        chance = (near_hits + base * level) / (near_made + base)
-        weight = prior_hits / np.maximum(chance, 1e-12) if level > 0 else np.ones_like(chance)
-        hits_known = hits + weight * chance
-        made_known = made + weight
-        mean = value / np.maximum(hits, 1e-12)
-        mean = np.where(hits > 0, mean, value.sum() / max(float(hits.sum()), 1e-12) or 1.0)
-        return np.asarray(
-            selection.shrunk_density(hits_known * mean, hits_known, made_known, prior_hits)
-            if hits.shape[1] > 1
-            else hits_known * mean / made_known
-        )
+        return selection.shrunk_density(value, hits, made, prior_hits)
 
     def raw(self, half: int) -> FloatArray:
         """Unsmoothed value per comparison of one half; where nothing was compared, its estimate."""
         made = self.comparisons[half]
         estimate = self.density(half)
         return np.where(made > 0, self.value[half] / np.maximum(made, 1e-12), estimate)
-
-
-def smooth(table: FloatArray) -> FloatArray:
-    """Weighted sums over neighbouring basic windows.
-
-    >>> smooth(np.array([[[0.0, 0.0, 4.0, 0.0, 0.0]]])).tolist()
-    [[[1.0, 2.0, 4.0, 2.0, 1.0]]]
-    """
-    n = table.shape[2]
-    padded = np.pad(table, ((0, 0), (0, 0), (2, 2)))
-    total = np.zeros(table.shape)
-    for k, weight in enumerate(NEIGHBOURS):
-        total += weight * padded[:, :, k : k + n]
-    return total

@@ -13,6 +13,7 @@ from planning.joins import costmodel, selection
 from planning.joins.control import Controller
 from planning.joins.costmodel import Strategy, Trace
 from planning.joins.generator import Rates, Workload
+from planning.joins.layout import refined
 from planning.joins.model import Combine, Condition, Tuples, Windows, combine_utilities
 from planning.joins.plan import Plan
 from planning.joins.planner import solve
@@ -37,6 +38,7 @@ class Scene:
     utilities: tuple[float, ...] = (1.0,)
     combine: Combine = "max"
     seed: int = 5
+    sizes: tuple[int, ...] = ()  # cut types by the size of the set
 
     def but(self, **changes: object) -> Scene:
         """Return the scene with some fields changed."""
@@ -45,20 +47,31 @@ class Scene:
     @property
     def values(self) -> FloatArray:
         """Utility of a match per pair of types."""
-        return combine_utilities(self.utilities, self.combine)
+        return combine_utilities(self.class_utilities, self.combine)
+
+    @property
+    def class_utilities(self) -> FloatArray:
+        """Utility of every class: a type, or a type cut by the size of the set."""
+        return np.repeat(np.asarray(self.utilities), len(self.sizes) + 1)
+
+    def _pair(self, seconds: float, rates: float | Rates, seed: list[int]) -> tuple[Tuples, Tuples]:
+        left, right = (
+            replace(part, kind=refined(part, self.sizes))
+            for part in self.workload.pair(seconds, rates, np.random.default_rng(seed))
+        )
+        return left, right
 
     @cached_property
     def streams(self) -> tuple[Tuples, Tuples]:
         """Both streams of the evaluation."""
-        rng = np.random.default_rng(self.seed)
-        return self.workload.pair(self.warm_up_s + self.seconds, self.rates, rng)
+        return self._pair(self.warm_up_s + self.seconds, self.rates, [self.seed])
 
     @cached_property
     def full(self) -> tuple[IntArray, IntArray]:
         """Hits and comparisons of the complete join over the measured span."""
         left, right = self.streams
         return histogram(
-            left, right, self.windows, self.condition, len(self.utilities),
+            left, right, self.windows, self.condition, self.class_utilities.size,
             count_from=self.warm_up_s,
         )  # fmt: skip
 
@@ -67,15 +80,15 @@ class Scene:
         return solve(
             self.statistics(seconds, rate, seed),
             self.condition,
-            utilities=np.asarray(self.utilities),
+            utilities=self.class_utilities,
             combine=self.combine,
             vocabulary=self.workload.vocabulary,
         )
 
     def statistics(self, seconds: float = 120.0, rate: float = 500.0, seed: int = 99) -> Statistics:
         """Return the match histogram of an earlier stretch."""
-        left, right = self.workload.pair(seconds, rate, np.random.default_rng([77, seed]))
-        types = len(self.utilities)
+        left, right = self._pair(seconds, rate, [77, seed])
+        types = self.class_utilities.size
         hits, made = histogram(left, right, self.windows, self.condition, types)
         counts = np.array([np.bincount(part.kind, minlength=types) for part in (left, right)])
         names = tuple(f"type {z}" for z in range(types))
@@ -101,7 +114,7 @@ class Scene:
 
     def random(self) -> Strategy:
         """Return random dropping."""
-        return RandomDropping(self.windows, len(self.utilities))
+        return RandomDropping(self.windows, self.class_utilities.size)
 
     def adaptive(self, **switches: bool) -> Strategy:
         """Return the paper's operator with some of its adaptations."""

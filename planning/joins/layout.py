@@ -26,6 +26,7 @@ class Layout:
     types: tuple[str, ...]
     items: tuple[str, ...]
     weights: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()  # largest set of each size class but the last
 
     @classmethod
     def of(cls, definition: Any) -> Layout:
@@ -42,6 +43,25 @@ class Layout:
             types,
             tuple(parameters.items),
             tuple(parameters.weights),
+            tuple(parameters.size_bounds),
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes that the plan tells apart: types, each cut by the size of the set.
+
+        >>> Layout("s", ("a", "b"), "t", None, ("any",), ("i",), (), (0, 4)).classes
+        ('any, up to 0 items', 'any, up to 4 items', 'any, more items')
+        """
+        if not self.sizes:
+            return self.types
+        labels = [f"up to {size} items" for size in self.sizes] + ["more items"]
+        return tuple(f"{name}, {label}" for name in self.types for label in labels)
+
+    def refine(self, batch: Tuples) -> Tuples:
+        """Return the tuples with their class instead of their type; types must be known ones."""
+        return Tuples(
+            batch.time, batch.first, batch.items, batch.weights, refined(batch, self.sizes)
         )
 
     @property
@@ -72,6 +92,19 @@ class Layout:
         order = order[np.isfinite(batch.time[order]) & (batch.kind[order] >= 0)]
         stream, batch = stream[order], batch.take(order)
         return batch.take(stream == 0), batch.take(stream == 1)
+
+
+def refined(batch: Tuples, sizes: tuple[int, ...]) -> IntArray:
+    """Class of each tuple: its type, cut by the number of its items.
+
+    >>> from planning.joins.model import tuples
+    >>> refined(tuples([0, 1, 2], [{1}, {1, 2, 3}, set()], kind=[0, 1, 1]), (0, 2)).tolist()
+    [1, 5, 3]
+    """
+    if not sizes:
+        return batch.kind
+    part = np.searchsorted(np.asarray(sizes), np.diff(batch.first), side="left")
+    return np.asarray(batch.kind * (len(sizes) + 1) + part)
 
 
 def from_table(

@@ -42,5 +42,5 @@ def optimum(density: FloatArray, volumes: FloatArray, budget: float) -> float:
     goal.SetMaximization()
     status = solver.Solve()
     if status != pywraplp.Solver.OPTIMAL:
-        raise InfeasiblePlan(f"the linear program must be solved to optimality, got status {status}")
+        raise InfeasiblePlan(f"the linear program must be solved, got GLOP's status {status}")
     return float(goal.Value()) * unit

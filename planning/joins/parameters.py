@@ -55,6 +55,11 @@ class Parameters(BaseModel):
     utilities: tuple[float, ...] = Field(
         default=(), description="Utility of each type, in the order of its values; none: all 1."
     )
+    size_bounds: tuple[int, ...] = Field(
+        default=(),
+        max_length=15,
+        description="Cut types by the size of the set: the largest set of each class but the last.",
+    )
     combine: Combine = Field(
         default="max", description="Utility of a match from the utilities of its two tuples."
     )
@@ -84,6 +89,8 @@ class Parameters(BaseModel):
             )
         if any(not 0 <= u < float("inf") for u in self.utilities):
             raise ValueError(f"utilities that are finite and not negative, got {self.utilities}")
+        if any(b <= a for a, b in zip((-1, *self.size_bounds), self.size_bounds, strict=False)):
+            raise ValueError(f"size_bounds that rise from 0 or more, got {self.size_bounds}")
         if len(set(self.items)) != len(self.items):
             raise ValueError("items that are distinct attributes")
         return self

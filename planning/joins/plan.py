@@ -43,14 +43,19 @@ class ConditionDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LayoutDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """The columns of a row: stream and its two values, time, type, items and their weights."""
+    """The columns of a row: stream and its two values, time, type, items and their weights.
+
+    ``sizes`` cuts every type by the number of items; then ``PlanDocument.types`` are the classes.
+    """
 
     stream: str
     streams: tuple[str, str]
     time: str
     type: str | None
+    types: list[str]
     items: list[str]
     weights: list[str]
+    sizes: list[int]
 
 
 class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -215,8 +220,10 @@ class Plan:
                 "streams": list(self.layout.streams),
                 "time": self.layout.time,
                 "type": self.layout.type,
+                "types": list(self.layout.types),
                 "items": list(self.layout.items),
                 "weights": list(self.layout.weights),
+                "sizes": list(self.layout.sizes),
             },
         }
 
@@ -253,7 +260,8 @@ class Plan:
             load=read.load,
             layout=Layout(
                 read.layout.stream, read.layout.streams, read.layout.time, read.layout.type,
-                tuple(read.types), tuple(read.layout.items), tuple(read.layout.weights),
+                tuple(read.layout.types), tuple(read.layout.items), tuple(read.layout.weights),
+                tuple(read.layout.sizes),
             ),  # fmt: skip
         )
         if read.order != plan.order.tolist():
@@ -322,6 +330,7 @@ def _check(read: PlanDocument, shape: tuple[int, int, int]) -> None:
         and sizes == {size}
         and rows == [shape[1]] * 2
         and len(read.utilities) == shape[1]
+        and len(read.layout.types) * (len(read.layout.sizes) + 1) == shape[1]
         and read.combine in COMBINES
         and read.condition.kind in CONDITIONS
         and bool(np.all(np.isfinite(read.density)))

@@ -28,7 +28,9 @@ def plan(statistics: Statistics, definition: Any) -> Plan:
     return solve(
         statistics,
         parameters.join_condition,
-        utilities=np.asarray(parameters.utilities or (1.0,) * len(layout.types)),
+        utilities=np.repeat(
+            np.asarray(parameters.utilities or (1.0,) * len(layout.types)), len(layout.sizes) + 1
+        ),
         combine=parameters.combine,
         vocabulary=1 + int(max(a.bounds[1] for a in items)),
         single_valued=parameters.single_valued,

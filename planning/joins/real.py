@@ -30,13 +30,15 @@ class RealPair:
         """Split both streams at the middle of the time: to plan from, and to try on."""
         times = np.concatenate((self.left.time, self.right.time))
         middle = float(times.min() + times.max()) / 2
-        early = (self.left.take(self.left.time < middle), self.right.take(self.right.time < middle))
-        late = (self.left.take(self.left.time >= middle), self.right.take(self.right.time >= middle))
-        return early, late
+        (a, c), (b, d) = (
+            (part.take(part.time < middle), part.take(part.time >= middle))
+            for part in (self.left, self.right)
+        )
+        return (a, b), (c, d)
 
 
 def flights(folder: Path) -> RealPair:
-    """Departures and arrivals joined on the aircraft, within twelve hours."""
+    """Join departures and arrivals on the aircraft, within twelve hours."""
     left, right = _read(folder, "flights_departures"), _read(folder, "flights_arrivals")
     names = np.unique(np.concatenate([t.column("tail_number").to_numpy() for t in (left, right)]))
     parts = [
@@ -48,10 +50,11 @@ def flights(folder: Path) -> RealPair:
 
 
 def wiki_keywords(folder: Path) -> RealPair:
-    """Edits of articles and of other pages joined on a common word of the title, within two hours."""
+    """Join edits of articles and of other pages on common words of the title in two hours."""
     left, right = _read(folder, "wiki_article_edits"), _read(folder, "wiki_other_edits")
     columns = [t.column("keywords").to_pylist() for t in (left, right)]
-    words = {w: k for k, w in enumerate(sorted({w for rows in columns for row in rows for w in row}))}
+    known = sorted({word for rows in columns for row in rows for word in row})
+    words = {word: k for k, word in enumerate(known)}
     parts = []
     for table, rows in zip((left, right), columns, strict=True):
         sets = [sorted({words[w] for w in row}) for row in rows]
@@ -65,7 +68,7 @@ def wiki_keywords(folder: Path) -> RealPair:
 
 
 def wiki_users(folder: Path) -> RealPair:
-    """The same edits joined on the user, within two hours."""
+    """Join the same edits on the user, within two hours."""
     left, right = _read(folder, "wiki_article_edits"), _read(folder, "wiki_other_edits")
     parts = [
         single_values(_seconds(t), t.column("user_id").to_numpy()) for t in (left, right)

@@ -11,6 +11,8 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 
+NEIGHBOURS = (0.25, 0.5, 1.0, 0.5, 0.25)
+
 
 def rank(density: FloatArray) -> IntArray:
     """Flat item indices by falling value per comparison; ties by index.
@@ -52,37 +54,62 @@ def denser_side(density: FloatArray) -> BoolArray:
     return np.asarray(older > newer)
 
 
+def smooth(table: FloatArray) -> FloatArray:
+    """Weighted sums over neighbouring basic windows.
+
+    >>> smooth(np.array([[[0.0, 0.0, 4.0, 0.0, 0.0]]])).tolist()
+    [[[1.0, 2.0, 4.0, 2.0, 1.0]]]
+    """
+    n = table.shape[2]
+    padded = np.pad(table, ((0, 0), (0, 0), (2, 2)))
+    total = np.zeros(table.shape)
+    for k, weight in enumerate(NEIGHBOURS):
+        total += weight * padded[:, :, k : k + n]
+    return total
+
+
+def match_chance(hits: FloatArray, comparisons: FloatArray, prior_hits: float) -> FloatArray:
+    """Hits per comparison of each basic window, types pooled; shape [window, 1, basic window].
+
+    Where few hits were seen the neighbours speak too: ``prior_hits`` hits of one's own weigh as
+    much as theirs, and two hits' worth of the overall average as much as the neighbours'.
+
+    >>> made = np.full((1, 1, 3), 1e6)
+    >>> match_chance(np.array([[[1e5, 2e5, 1e5]]]), made, 30.0).round(3).tolist()
+    [[[0.1, 0.2, 0.1]]]
+    """
+    pooled, made = hits.sum(axis=1, keepdims=True), comparisons.sum(axis=1, keepdims=True)
+    total = float(made.sum())
+    level = float(pooled.sum()) / total if total > 0 else 0.0
+    if level <= 0:
+        return np.zeros(pooled.shape)
+    base = 2.0 / level
+    near = (smooth(pooled) + base * level) / (smooth(made) + base)
+    return np.asarray((pooled + prior_hits) / (made + prior_hits / near))
+
+
 def shrunk_density(
     value: FloatArray, hits: FloatArray, comparisons: FloatArray, prior_hits: float
 ) -> FloatArray:
-    """Value per comparison of every item (i, z, j), pulled towards the product model.
+    """Value per comparison of every item [window, type, basic window], from counts.
 
     The paper takes u_{i,z} * p_{i,j}: a type's value times the basic window's match probability.
-    The measured value of the very item replaces it as evidence comes in: ``prior_hits`` hits weigh
-    as much as the product model. All arrays are indexed [window, type, basic window].
+    The measured value of the very item replaces this product as evidence comes in: ``prior_hits``
+    hits of the item weigh as much.
 
-    >>> one = np.array([[[2.0, 6.0]]])
-    >>> shrunk_density(one, one, np.array([[[100.0, 100.0]]]), 30.0).round(6).tolist()
+    >>> one = np.array([[[2000.0, 6000.0]]])
+    >>> shrunk_density(one, one, np.array([[[1e5, 1e5]]]), 30.0).round(3).tolist()
     [[[0.02, 0.06]]]
     """
-    pooled_hits = hits.sum(axis=1, keepdims=True)
-    pooled_made = comparisons.sum(axis=1, keepdims=True)
-    all_hits, all_made = hits.sum(), comparisons.sum()
-    level = all_hits / all_made if all_made > 0 else 0.0
-    # A basic window never compared is taken to be average.
-    chance = np.where(pooled_made > 0, pooled_hits / np.maximum(pooled_made, 1e-300), level)
-    by_type_hits = chance * comparisons
-    expected = by_type_hits.sum(axis=2, keepdims=True)
-    mean_value = value.sum() / all_hits if all_hits > 0 else 1.0
-    factor = np.where(
-        expected > 0, value.sum(axis=2, keepdims=True) / np.maximum(expected, 1e-300), mean_value
-    )
-    strength = prior_hits / (prior_hits + np.maximum(expected, 0.0))
-    factor = (1.0 - strength) * factor + strength * mean_value
+    chance = match_chance(hits, comparisons, prior_hits)
+    found = float(hits.sum())
+    if found <= 0:
+        return np.zeros(hits.shape)
+    mean_value = float(value.sum()) / found
     if hits.shape[1] == 1:
-        factor = np.full_like(factor, mean_value)
-    prior = chance * factor
-    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(chance * mean_value)
+    expected = (chance * comparisons).sum(axis=2, keepdims=True)
+    factor = (value.sum(axis=2, keepdims=True) + prior_hits * mean_value) / (expected + prior_hits)
+    with np.errstate(divide="ignore"):
         weight = np.where(chance > 0, prior_hits / chance, 1.0)
-    made = comparisons + weight
-    return np.asarray((value + weight * prior) / made)
+    return np.asarray((value + weight * chance * factor) / (comparisons + weight))

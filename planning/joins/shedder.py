@@ -19,13 +19,15 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput, check_between
+from planning.joins import probe
 from planning.joins.control import Controller, View
 from planning.joins.engine import Matches, Selection, WindowedJoin
 from planning.joins.model import Tuples, combine_utilities, types_in_range
 from planning.joins.plan import Plan, Setting
 from planning.joins.statistics import merge
 
-SMOOTHING = 0.2  # weight of the newest batch in the measured cost per comparison
+SMOOTHING = 0.2  # weight of the newest batch in running means
+CORRECTION = 0.05  # share of the debt of comparisons that is worked off per tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Shedder:
     cpu_share
         Share of one core, measured; seconds of work per second of stream time.
     tick_s
-        Time between two decisions, in stream time.
+        Time between two decisions, in stream time; a quarter of a basic window without.
     adapt
         Whether to watch the time correlation and leave a plan that has gone stale.
     clock
@@ -78,7 +80,7 @@ class Shedder:
         *,
         budget_per_s: float | None = None,
         cpu_share: float | None = None,
-        tick_s: float = 0.25,
+        tick_s: float | None = None,
         adapt: bool = True,
         seed: int = 1,
         clock: Callable[[], float] = time.process_time,
@@ -89,12 +91,14 @@ class Shedder:
             check_between("budget_per_s", budget_per_s, 0.0, float("inf"))
         if cpu_share is not None:
             check_between("cpu_share", cpu_share, 0.0, 1.0)
-        self.tick_s = check_between("tick_s", tick_s, 0.0, 3600.0, open_low=True)
+        if tick_s is not None:
+            check_between("tick_s", tick_s, 0.0, float("inf"), open_low=True)
+        self._tick_s = tick_s
         self.budget_per_s, self.cpu_share, self.adapt = budget_per_s, cpu_share, adapt
         self._clock, self._seed = clock, seed
         self.unit_cost_s = plan.unit_cost_s  # seconds per comparison
         self._offered = self._possible = self._granted = self._unreadable = 0
-        self._dropped = 0
+        self._dropped = self._unknown = 0
         self._numbers = [0, 0]
         self._start(plan, load)
 
@@ -110,7 +114,10 @@ class Shedder:
             unknown_type=int(np.argmin(plan.utilities)),
             seed=self._seed,
         )
+        self.tick_s = self._tick_s or plan.windows.basic_window_s / 4
         self.controller = Controller.of(plan, tick_s=self.tick_s, watch=self.adapt)
+        if not self.adapt:
+            self.controller.monitor_fraction = 0.0
         self._credit = np.zeros(plan.density.shape)
         self._arrived = np.zeros((2, len(plan.types)))
         self._last_hits = self.join.tally.hits.copy()
@@ -131,8 +138,6 @@ class Shedder:
     @property
     def counters(self) -> Counters:
         """What was done so far."""
-        from planning.joins import probe
-
         total = self.join.tally.total
         return Counters(
             offered=self._offered,
@@ -144,7 +149,7 @@ class Shedder:
             late=int(total[probe.LATE_IN]),
             ignored=int(total[probe.EXPIRED_IN]),
             clock_resets=int(total[probe.RESETS]),
-            unknown_types=self.join.unknown,
+            unknown_types=self._unknown,
             stale=self.controller.stale,
         )
 
@@ -154,6 +159,9 @@ class Shedder:
         self.load = self._setting.load
         self._select(self._setting.take, self._setting.oldest)
         self.join.full_fraction = 0.0
+        total = self.join.tally.total
+        self._since = (int(total[probe.COMPARED]), int(total[probe.POSSIBLE]))
+        self._seen, self._pace = 0, 0.0
 
     def swap(self, plan: Plan) -> None:
         """Follow a new plan; the windows go on if it is over the same ones."""
@@ -196,13 +204,23 @@ class Shedder:
 
     def _push(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
         self._offered += len(batch)
-        kinds = types_in_range(batch.kind, self.join.types, self.join.unknown_type)
-        np.add.at(self._arrived, (stream, kinds), 1)
+        batch = self._classes(batch)
+        np.add.at(self._arrived, (stream, batch.kind), 1)
         before, begun = self.join.tally.total[0], self._clock()
         matches = self.join.push_merged(stream, numbers, batch)
         self._measure(int(self.join.tally.total[0] - before), self._clock() - begun)
         self._tick()
         return matches
+
+    def _classes(self, batch: Tuples) -> Tuples:
+        """Return the tuples with their class in the plan; unknown types count as the cheapest."""
+        layout = self.plan.layout
+        cheapest = self.join.unknown_type // (len(layout.sizes) + 1)
+        kind = types_in_range(batch.kind, len(layout.types), cheapest)
+        self._unknown += int((kind != batch.kind).sum())
+        return layout.refine(
+            Tuples(batch.time, batch.first, batch.items, batch.weights, kind)
+        )
 
     def _select(self, take: FloatArray, oldest: BoolArray) -> None:
         self.join.select(Selection.of_fractions(take, oldest))
@@ -238,14 +256,22 @@ class Shedder:
 
     def _watch(self, view: View) -> None:
         """At a given load: spend that share of the comparisons that lie ahead."""
-        total = float(self.controller.demand(view).sum())
-        share = View(
-            view.now, view.elapsed_s, view.arrived, view.waiting, view.populations, view.hits,
-            view.comparisons, self.load * total if self.load < 1.0 else np.inf,
-        )  # fmt: skip
-        decision = self.controller.decide(share)
+        decision = self.controller.decide(view, share=self._corrected())
         self._select(decision.take, decision.oldest)
-        self.join.full_fraction = decision.full_fraction if self.adapt else 0.0
+        self.join.full_fraction = decision.full_fraction
+
+    def _corrected(self) -> float:
+        """Return the load, moved so that what was compared too much or too little evens out."""
+        if self.load in (0.0, 1.0):
+            return self.load
+        total = self.join.tally.total
+        made = int(total[probe.COMPARED]) - self._since[0]
+        possible = int(total[probe.POSSIBLE]) - self._since[1]
+        recent = possible - self._seen
+        self._seen = possible
+        self._pace += SMOOTHING * (recent - self._pace)
+        owed = self.load * possible - made
+        return float(np.clip(self.load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
 
     def _view(self, now: float, elapsed: float) -> View:
         tally = self.join.tally
@@ -280,7 +306,7 @@ class Shedder:
             self._dropped += size
             return np.zeros((size, n), dtype=np.bool_)
         keep = np.zeros((len(tuples), n), dtype=np.bool_)
-        kind = types_in_range(tuples.kind, self.join.types, self.join.unknown_type)
+        kind = self._classes(tuples).kind
         self._offered += len(tuples)
         for i in range(2):
             for z in range(self.join.types):

@@ -71,7 +71,8 @@ def joined(plan: Plan, left: Tuples, right: Tuples) -> tuple[float, int]:
         unknown_type=int(np.argmin(plan.utilities)),
         emit=False,
     )
-    join.push_merged(*merge(left, right))
+    known = (plan.layout.refine(part) for part in (left, right))
+    join.push_merged(*merge(*known))
     return float(join.tally.utility[0]), int(join.tally.total[0])
 
 

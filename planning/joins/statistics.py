@@ -69,9 +69,9 @@ class Statistics:
 def build(samples: Columns, definition: Any) -> Statistics:
     """Build the match histogram of samples that fit in memory."""
     layout = Layout.of(definition)
-    left, right = layout.streams_of(samples)
+    left, right = (layout.refine(part) for part in layout.streams_of(samples))
     parameters = definition.parameters
-    types = layout.types
+    types = layout.classes
     hits, comparisons = histogram(
         left, right, parameters.windows, parameters.join_condition, len(types)
     )

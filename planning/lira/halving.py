@@ -31,7 +31,7 @@ WORTH = 0.005  # another round must have gained this much
 TABLE_SHIFT = 48  # drop all but sign, exponent and four mantissa bits of a float64
 TABLE_SIZE = 1 << 15
 LEFT_OVER = 0.05  # share of l that may be left to single splits
-SMALLEST_CHARGE = 1e-30
+NOTHING = 1e-10  # of the whole cost
 
 
 class Trees(Protocol):
@@ -99,10 +99,14 @@ def best_partition(
     for _ in range(rounds):
         price = max(setting.price, least)
         trees.price(Prices(curve, price, setting.window, fairness_threshold))
-        trees.charge = _charge(trees, regions, trees.charge)
+        scale = setting.inaccuracy + price * float(weight.sum())
+        trees.charge = _charge(trees, regions, trees.charge, scale)
         candidate = Partition.of(trees.side, trees.symbols(trees.charge, regions))
         new = setting_of(candidate)
-        if not new.inaccuracy < setting.inaccuracy:
+        same = new.inaccuracy <= setting.inaccuracy * (1 + 1e-9)
+        if not new.inaccuracy < setting.inaccuracy and not (
+            same and candidate.regions < chosen.regions
+        ):
             break
         done = new.inaccuracy > setting.inaccuracy * (1 - WORTH)
         chosen, setting = candidate, new
@@ -111,16 +115,18 @@ def best_partition(
     return chosen, setting
 
 
-def _charge(trees: Trees, regions: int, guess: float) -> float:
+def _charge(trees: Trees, regions: int, guess: float, scale: float) -> float:
     """Search a charge per region that leaves at most l leaves, and not many fewer.
 
     The number of leaves falls about as a power of the charge, so the search steps along a line in
-    the logarithms, inside the bracket found so far.
+    the logarithms, inside the bracket found so far. A region that gains less than ``NOTHING`` of
+    the whole cost, ``scale``, is not worth having: the search ends there with fewer than l.
     """
+    smallest = NOTHING * scale
     target = regions * (1.0 - 0.5 * LEFT_OVER)
     enough = regions * (1.0 - LEFT_OVER) - 1
     low, high = 0.0, np.inf  # too many leaves, few enough
-    charge = guess if guess > 0 else 1.0
+    charge = guess if guess > smallest else 0.01 * scale / regions
     power, before = 1.0, (0.0, 0.0)
     for _ in range(SEARCH_STEPS):
         count = trees.count(charge)
@@ -141,9 +147,10 @@ def _charge(trees: Trees, regions: int, guess: float) -> float:
                 charge = 2.0 * low
             else:
                 charge = float(np.sqrt(low * high)) if low > 0 else 0.1 * high
-        if charge < SMALLEST_CHARGE or (high - low) < 1e-12 * high:
+        if high <= smallest or (high - low) < 1e-12 * high:
             break
-    return float(high) if high < np.inf and charge >= SMALLEST_CHARGE else 0.0
+        charge = max(charge, smallest)
+    return float(high)
 
 
 @njit(cache=True)

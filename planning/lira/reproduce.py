@@ -1,13 +1,15 @@
-"""Reproduce Figures 1 and 4 to 14 and Table 3 of the paper, as tables (CSV, Markdown) and plots.
+"""Reproduce Figures 1 and 4 to 14 and Table 3 of the paper: tables (CSV, Markdown) and plots.
 
 ``python -m planning.lira.reproduce FOLDER [--quick]``. LIRA here is this family's plan unless a
-column says "printed", which is GRIDREDUCE and GREEDYINCREMENT as the paper has them.
+column says "printed", which is GRIDREDUCE and GREEDYINCREMENT as the paper has them. Recorded
+tracks (``HEADGATE_DATA``, else ``../shared/data`` beside the repository) are added where found.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,15 +20,18 @@ from typing import Any
 import numpy as np
 
 from planning.lira.experiment import Experiment
+from planning.lira.figures import draw_world
 from planning.lira.gridreduce import grid_reduce_sums
 from planning.lira.partition import grid_side
 from planning.lira.queries import Distribution
 from planning.lira.simulate import Result
 from planning.lira.stations import place_by_density, place_evenly, touched
 from planning.lira.throttlers import ThrottlerPath
+from planning.lira.tracks import Tracks, load_tracks
 
 Progress = Callable[[str], None]
 DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
+DATA = Path(os.environ.get("HEADGATE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PAPERS_TABLE_3 = {1.0: 3.1, 2.0: 12.5, 3.0: 28.2, 4.0: 50.2, 5.0: 78.5}
 
 
@@ -78,9 +83,47 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> list[Pat
         for table in maker(experiment, scale):
             tables.append(table)
             written += write(folder, table)
+    maps: list[Path] = []
+    for tracks in load_tracks(DATA):
+        progress(f"recorded tracks: {tracks.name}")
+        table, picture = recorded(tracks, folder)
+        tables.append(table)
+        written += write(folder, table)
+        maps.append(picture)
     page = folder / "lira.md"
-    page.write_text(_page(tables, scale), encoding="utf-8")
-    return [*written, page]
+    page.write_text(_page(tables, scale, maps), encoding="utf-8")
+    return [*written, *maps, page]
+
+
+def recorded(tracks: Tracks, folder: Path) -> tuple[Table, Path]:
+    """Measure recorded tracks beside Random Drop and Uniform Δ, and draw their map."""
+    from matplotlib import pyplot
+
+    experiment = tracks.experiment()
+    queries = tracks.queries(experiment)
+    rows = []
+    for z in (0.3, 0.4, 0.5, 0.6, 0.75):
+        plan = experiment.plan(queries, z)
+        results = (
+            experiment.bench.random_drop(queries, z),
+            experiment.bench.uniform(queries, z, experiment.curve),
+            experiment.bench.plan(queries, z, plan),
+        )
+        rows.append(
+            (z, *(r.errors.position for r in results), *(r.errors.containment for r in results),
+             results[-1].updates)
+        )  # fmt: skip
+    names = ("Random Drop", "Uniform Δ", "LIRA")
+    columns = ("z", *(f"E_P {n}, m" for n in names), *(f"E_C {n}" for n in names), "updates LIRA")
+    middle = tracks.trace.positions[:, tracks.trace.ticks // 2].astype(np.float64)
+    figure, axes = pyplot.subplots(figsize=(7, 6))
+    draw_world(experiment.plan(queries, 0.5), axes, middle, queries, 0.5)
+    figure.tight_layout()
+    picture = folder / f"lira-{tracks.name}-map.svg"
+    figure.savefig(picture, metadata={"Date": None})
+    pyplot.close(figure)
+    title = f"Recorded tracks {tracks.name}: errors over z"
+    return Table(f"lira-{tracks.name}", title, columns, rows, log=True), picture
 
 
 def figure_1(experiment: Experiment, scale: Scale) -> list[Table]:
@@ -89,7 +132,7 @@ def figure_1(experiment: Experiment, scale: Scale) -> list[Table]:
     rows = [
         (d, r, h) for d, r, h in zip(curve.thresholds, curve.raw, curve.hull, strict=True)
     ][::5]
-    return [Table("figure-01", "Updates relative to Δmin over the inaccuracy threshold",
+    return [Table("lira-figure-01", "Updates relative to Δmin over the inaccuracy threshold",
                   ("Δ, m", "f measured", "f convex"), rows)]  # fmt: skip
 
 
@@ -115,10 +158,10 @@ def figures_4_to_7(experiment: Experiment, scale: Scale) -> list[Table]:
         names = tuple(found[0][1])
         if figure == 5:
             rows = [(z, *(r[n].errors.position for n in names)) for z, r in found]
-            tables.append(Table("figure-04", "E_P (m) over z, Proportional", ("z", *names), rows,
-                                log=True))  # fmt: skip
+            title = "E_P (m) over z, Proportional"
+            tables.append(Table("lira-figure-04", title, ("z", *names), rows, log=True))
         rows = [(z, *(r[n].errors.containment for n in names)) for z, r in found]
-        tables.append(Table(f"figure-{figure:02d}", f"E_C over z, {distribution.capitalize()}",
+        tables.append(Table(f"lira-figure-{figure:02d}", f"E_C over z, {distribution.capitalize()}",
                             ("z", *names), rows, log=True))  # fmt: skip
     return tables
 
@@ -148,9 +191,10 @@ def figures_8_and_9(experiment: Experiment, scale: Scale) -> list[Table]:
             ))
         )  # fmt: skip
     return [
-        Table("figure-08", "E_C of Lira-Grid relative to LIRA over l, z = 0.5",
+        Table("lira-figure-08", "E_C of Lira-Grid relative to LIRA over l, z = 0.5",
               ("l", *DISTRIBUTIONS), relative),
-        Table("figure-09", "E_C of LIRA over l", ("l", "z = 0.3", "z = 0.5", "z = 0.75"), absolute),
+        Table("lira-figure-09", "E_C of LIRA over l", ("l", "z = 0.3", "z = 0.5", "z = 0.75"),
+              absolute),
     ]  # fmt: skip
 
 
@@ -171,7 +215,8 @@ def figure_10(experiment: Experiment, scale: Scale) -> list[Table]:
             (fairness, ours.containment_deviation, uniform.containment_deviation,
              ours.containment_variation, uniform.containment_variation)
         )  # fmt: skip
-    return [Table("figure-10", "D_ev and C_ov of containment over the fairness threshold, z = 0.75",
+    title = "D_ev and C_ov of containment over the fairness threshold, z = 0.75"
+    return [Table("lira-figure-10", title,
                   ("Δ⇔, m", "D_ev LIRA", "D_ev Uniform Δ", "C_ov LIRA", "C_ov Uniform Δ"), rows,
                   log=True)]  # fmt: skip
 
@@ -189,7 +234,7 @@ def figure_11(experiment: Experiment, scale: Scale) -> list[Table]:
         ))
         for fairness in scale.fairness
     ]  # fmt: skip
-    return [Table("figure-11", "E_P (m) of LIRA over the fairness threshold",
+    return [Table("lira-figure-11", "E_P (m) of LIRA over the fairness threshold",
                   ("Δ⇔, m", *(f"z = {z}" for z in loads)), rows, log=True)]  # fmt: skip
 
 
@@ -206,7 +251,7 @@ def figure_12(experiment: Experiment, scale: Scale) -> list[Table]:
             )
             ratios.append(_over(uniform.errors.containment, ours.errors.containment))
         rows.append((regions, *ratios))
-    return [Table("figure-12", "E_C of Uniform Δ relative to LIRA over l, z = 0.5",
+    return [Table("lira-figure-12", "E_C of Uniform Δ relative to LIRA over l, z = 0.5",
                   ("l", f"m = {scale.queries}", f"m = {10 * scale.queries}"), rows)]  # fmt: skip
 
 
@@ -217,7 +262,7 @@ def figure_13(experiment: Experiment, scale: Scale) -> list[Table]:
         queries = experiment.queries("proportional", scale.queries, side)
         ours = experiment.bench.plan(queries, 0.5, experiment.plan(queries, 0.5)).errors
         rows.append((side, ours.position, ours.containment))
-    return [Table("figure-13", "E_P (m) and E_C of LIRA over the query side length, z = 0.5",
+    return [Table("lira-figure-13", "E_P (m) and E_C of LIRA over the query side length, z = 0.5",
                   ("w, m", "E_P, m", "E_C"), rows, log=True)]  # fmt: skip
 
 
@@ -233,7 +278,8 @@ def figure_14(experiment: Experiment, scale: Scale) -> list[Table]:
             nodes = grid.nodes.astype(np.float64)
             times.append(min(_step_ms(nodes, grid.queries, experiment, regions) for _ in range(4)))
         rows.append((regions, *times))
-    return [Table("figure-14", "Adaptation step (ms) over l; the paper: 40 ms at α = 128, l = 250",
+    title = "Adaptation step (ms) over l; the paper: 40 ms at α = 128, l = 250"
+    return [Table("lira-figure-14", title,
                   ("l", *(f"α = {side}" for side in sides)), rows, log=True)]  # fmt: skip
 
 
@@ -274,7 +320,7 @@ def table_3(experiment: Experiment, scale: Scale) -> list[Table]:
     by_area = np.pi * (1000 * radius) ** 2 * plan.regions / area
     rows.append((radius, 41.0, np.pi * radius * radius, by_area, float(np.mean(counts))))
     return [
-        Table("table-03", "Regions per station; the last row is placement by density",
+        Table("lira-table-03", "Regions per station; the last row is placement by density",
               ("R, km", "paper", "πR²", "πR²·l/A", "regions touched"), rows)
     ]  # fmt: skip
 
@@ -307,7 +353,7 @@ def write(folder: Path, table: Table) -> list[Path]:
     return [path, picture]
 
 
-def _page(tables: Sequence[Table], scale: Scale) -> str:
+def _page(tables: Sequence[Table], scale: Scale, maps: Sequence[Path] = ()) -> str:
     lines = [
         "# LIRA: the paper's figures on a generated trace",
         "",
@@ -315,10 +361,13 @@ def _page(tables: Sequence[Table], scale: Scale) -> str:
         "otherwise; seed 11; written by `python -m planning.lira.reproduce`.",
     ]
     for table in tables:
-        lines += ["", f"## {table.name.replace('-', ' ').capitalize()}: {table.title}", ""]
+        heading = table.name.removeprefix("lira-").replace("-", " ").capitalize()
+        lines += ["", f"## {heading}: {table.title}", ""]
         lines += ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
         lines += ["| " + " | ".join(map(_shown, row)) + " |" for row in table.rows]
         lines += ["", f"![{table.title}]({table.name}.svg)"]
+    for picture in maps:
+        lines += ["", f"![Regions, objects and queries at z = 0.5]({picture.name})"]
     return "\n".join(lines) + "\n"
 
 

@@ -57,7 +57,7 @@ def reproduce(folder: str | Path, quick: bool, progress: Progress = print) -> Pa
     """Measure every figure, write tables, plots and the page; return the page's path."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    effort = Effort(1, 10_000, 2) if quick else Effort(10, 50_000, 5)
+    effort = Effort(1, 10_000, 2) if quick else Effort(5, 50_000, 5)
     figures: list[Figure] = []
     for part in (figure_4, figure_5, figure_6_and_7, figure_8, figure_9, figure_10, real_data):
         progress(part.__name__.replace("_", " "))

@@ -33,7 +33,8 @@ class Workload:
 
     Hot-spot regions have sides from [0.5, 1] / G and random centers, cut off at the space; a
     skewed distribution is a normal with a mean placed at random inside the region and deviations
-    from [0.5, 1] / (L * G). What falls outside [0, 1) is drawn again.
+    from [0.5, 1] / (L * G). Data and queries lie within their regions: what falls outside is drawn
+    again.
     """
 
     def __init__(self, settings: Settings, seed: int) -> None:
@@ -65,10 +66,13 @@ class Workload:
             points = self.rng.uniform(self.low[spot], self.high[spot])
             return np.minimum(points, np.nextafter(1.0, 0.0))
         points = self.rng.normal(normals[0][spot], normals[1][spot])
-        while (outside := np.flatnonzero(((points < 0) | (points >= 1)).any(axis=1))).size:
+        while True:
+            inside = (self.low[spot] <= points) & (points < self.high[spot])
+            outside = np.flatnonzero(~inside.all(axis=1))
+            if not outside.size:
+                return points
             again = spot[outside]
             points[outside] = self.rng.normal(normals[0][again], normals[1][again])
-        return points
 
     def _draw_queries(self) -> Queries:
         s = self.settings

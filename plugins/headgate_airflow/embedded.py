@@ -45,13 +45,13 @@ LOG_LINES = 25
 UI_PORT = 8080
 SLOW_S = 6.0
 SKIPPING = "Skipping task."
+DELIBERATE = "AirflowFailException: "
 SHORT_GRACE_S = 3.0  # nothing runs any more that would need time to end
 WORDS = {
     "running": "is running",
     "success": "done",
     "failed": "FAILED",
     "up_for_retry": "failed, will be tried again",
-    "upstream_failed": "not started",
     "skipped": "skipped",
 }
 
@@ -168,14 +168,26 @@ def _reason(rest: Rest, run: Watched, task: dict[str, Any]) -> str:
 
 
 def explain_failure(rest: Rest, run: Watched) -> str:
-    """Return the end of the log of the task that failed."""
+    """Return why the task that failed did: its message, or the end of its log."""
     for task in rest.tasks(run.dag_id, run.run_id):
         if task["state"] == "failed":
             name = task["task_id"]
-            lines = rest.log(run.dag_id, run.run_id, name, task["try_number"])[-LOG_LINES:]
-            text = "\n".join(f"    {line}" for line in lines)
-            return f"stream {run.definition.stream} failed in {name}:\n{text}"
-    return f"stream {run.definition.stream} failed before any task did"
+            lines = rest.log(run.dag_id, run.run_id, name, task["try_number"])
+            return f"\n{run.definition.stream}: {name} failed: {_cause(lines)}\n"
+    return f"\n{run.definition.stream} failed before any task did\n"
+
+
+def _cause(log: list[str]) -> str:
+    """Return the message of a deliberate failure, else the end of the log without its chatter.
+
+    >>> _cause(["INFO Spark starts", "AirflowFailException: too few rows", "::endgroup::"])
+    'too few rows'
+    """
+    told = [line.removeprefix(DELIBERATE) for line in log if line.startswith(DELIBERATE)]
+    if told:
+        return told[-1]
+    kept = [line for line in log if " INFO " not in line and not line.startswith("::")]
+    return "\n    ".join(["the end of its log:", *kept[-LOG_LINES:]])
 
 
 def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: Progress) -> int:

@@ -161,6 +161,33 @@ def test_the_task_of_a_broken_definition_fails_with_every_problem(dag_bag, strea
     assert task.retries == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('"*/15 * * * *"', '"61 * * * *"'), "61 * * * *"),
+        (('"*/15 * * * *"', '"a b c d e"'), "a b c d e"),
+        (("tags: [quotes]", f"tags: [{'x' * 200}]"), "tag"),
+        (("family: sifter", "family: appless"), "appless"),
+    ],
+    ids=["schedule out of range", "no schedule", "long tag", "no statistics app"],
+)
+def test_what_only_airflow_can_refuse_is_shown_too(
+    dag_bag, streams, stream_text, change, told, monkeypatch
+):
+    from planning import families
+    from planning.sifter import parameters
+
+    monkeypatch.setattr(families, "NAMES", (*families.NAMES, "appless"))
+    monkeypatch.setitem(sys.modules, "planning.appless.parameters", parameters)
+    text = stream_text.replace("stream: ticks", "stream: odd").replace(*change)
+    (streams / "odd.yaml").write_text(text)
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"plan_ticks", "plan_odd"}
+    assert "broken-definition" in bag.dags["plan_odd"].tags
+    assert told in bag.dags["plan_odd"].doc_md
+
+
 def test_two_files_may_not_claim_one_stream(dag_bag, streams, stream_text):
     (streams / "twin.yaml").write_text(stream_text)
     (streams / "aaa.yaml").write_text("stream: [")

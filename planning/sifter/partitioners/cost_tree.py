@@ -29,7 +29,7 @@ from planning.sifter.partitioners.sample import Sample
 LEAST, MOST = 0.04, 6.0
 """Growing looks at multipliers between these, in units of the stream's mean QoS per tuple."""
 OVERGROWTH = 4
-SMALLEST = 4  # sample points on either side of a cut between points
+SMALLEST = 3  # sample points on either side of a cut between points
 LOADS = (0.1, 0.3, 0.5, 0.7)
 """Pruning serves these throttle fractions beside the operating point: one partition for all z."""
 ROUNDS = 3

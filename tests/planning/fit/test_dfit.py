@@ -172,6 +172,37 @@ def test_a_child_that_is_down_counts_as_wanting_nothing():
     )
 
 
+def test_a_child_that_comes_back_is_planned_for_again():
+    network = tree()
+    servers = planned(network)
+    before = servers["A"].table.rates.tolist()
+    servers["A"].down.add("C")
+    servers["A"].rebuild()
+    assert servers["A"].table.rates.tolist() != before
+    servers["A"].receive("C", servers["C"].delta(full=True))
+    servers["A"].rebuild()
+    assert servers["A"].table.rates.tolist() == before
+
+
+def test_a_parent_that_lost_its_memory_asks_for_the_whole_table():
+    from dataclasses import asdict
+
+    from planning.fit.server import Process
+
+    network = examples.figure_9("b", max_rate=40.0)
+    sampling = plan_sampling(network, ERROR)
+    servers = servers_of(network)
+    child = DFitServer(servers["B"], sampling)
+    child.delta()
+    fresh = Process({"server": servers["A"].to_document(), "sampling": asdict(sampling)})
+    message = {"child": "B", "delta": child.delta().to_document()}
+    assert fresh.table(message) == {"resync": True}
+    assert not fresh.status()["ready"]
+    message = {"child": "B", "delta": child.delta(full=True).to_document()}
+    assert fresh.table(message) == {"resync": False}
+    assert fresh.status()["rows"] > 0
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(tree(), ERROR, deadline_s=100) as running:

@@ -77,6 +77,13 @@ def test_arc_names():
     assert names == ["i->f", "f->j:0", "k->j:1", "f->u:0", "k->u:1", "j->matches", "u->all"]
 
 
+def test_files_of_both_kinds_are_read_and_written(tmp_path):
+    network = QueryNetwork.from_document(PLAIN)
+    for name in ("network.json", "network.yaml"):
+        network.write(tmp_path / name)
+        assert QueryNetwork.read(tmp_path / name).to_document() == network.to_document()
+
+
 def test_document_round_trips_as_json_and_yaml():
     network = QueryNetwork.from_document(PLAIN)
     again = QueryNetwork.from_document(json.loads(json.dumps(network.to_document())))

@@ -158,9 +158,13 @@ def test_parameters_check_the_network_and_the_attributes():
             self.name, self.values = name, values
             self.type = "category" if values else "int"
 
+    class Gate:
+        holdout_by: tuple[str, ...] = ("period",)
+
     class Stream:
         def __init__(self, *attributes: Attribute) -> None:
             self.attributes = attributes
+            self.gate = Gate()
 
     counts = [Attribute(n) for n in ("period", "tuples_in", "tuples_in_1", "tuples_out", "cpu_us")]
     parameters = Parameters(network=examples.figure_1().to_document())
@@ -170,6 +174,10 @@ def test_parameters_check_the_network_and_the_attributes():
         parameters.check_definition(Stream(*counts))
     with pytest.raises(ValueError, match="with the values"):
         parameters.check_definition(Stream(*counts, Attribute("element", elements[:-1])))
+    by_row = Stream(*counts, Attribute("element", elements))
+    by_row.gate.holdout_by = ()
+    with pytest.raises(ValueError, match="holdout_by"):
+        parameters.check_definition(by_row)
 
 
 def test_the_demo_lands_counts_with_some_bad_rows(definition, tmp_path):
@@ -212,3 +220,48 @@ def test_all_methods_on_real_rates(shared_data):
         assert found.highest_load[name] <= 1 + 1e-9
     assert share["local shedding"] < 0.95
     assert share["random dropping"] < 0.9
+
+
+def test_a_definition_plans_through_all_stages(requests_definition, tmp_path):
+    from planning.families import family
+    from planning.home import Home
+    from planning.stages import collect, gate, local, solve
+
+    given = requests_definition()
+    home = Home.at(tmp_path)
+    demo.land(home.resolve(given.landing), 0, given)
+    run = collect.collect(home, given, "batch-0")
+    local.validate(run)
+    local.statistics(run)
+    solve.solve(run)
+    verdict = gate.gate(home, run)
+    assert verdict["decision"] == "publish"
+    made = solve.candidate(run)
+    assert made.method == "regions"
+    assert family("fit").room("plan").Plan is type(made)
+
+
+def test_mistakes_in_the_network_are_found_in_the_definition(requests_definition):
+    from planning.errors import DefinitionError
+
+    broken = demo.network().to_document()
+    broken["operators"][3]["inputs"] = ["shuttle", "nowhere"]
+    with pytest.raises(DefinitionError, match="operator pages must read"):
+        requests_definition(network=broken)
+    renamed = demo.network().to_document()
+    renamed["operators"][-1]["id"] = "zip"
+    renamed["outputs"][-1]["stream"] = "zip"
+    with pytest.raises(DefinitionError, match="with the values"):
+        requests_definition(network=renamed)
+
+
+def test_the_demo_stream_is_the_demo_network(requests_definition):
+    from pathlib import Path
+
+    from planning.streams import load
+
+    requests_definition()  # the family is switched on
+    path = Path(__file__).parents[3] / "dags" / "streams" / "requests.yaml"
+    if not path.is_file():
+        pytest.skip("the demo stream is not in dags/streams yet")
+    assert load(path).parameters.query_network.to_document() == demo.network().to_document()

@@ -1,4 +1,4 @@
-"""True errors on fresh positions: the plan against the paper's baselines, generated and recorded."""
+"""True errors on fresh positions: the plan against the baselines, generated and recorded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from planning.lira import reproduce
 from planning.lira.dead_reckoning import ThresholdMap
 from planning.lira.realdata import dense_trace
 from planning.lira.simulate import Bench
-from planning.lira.tracks import load_tracks
 from planning.lira.trace import generate_trace
+from planning.lira.tracks import load_tracks
 
 DATA = Path(os.environ.get("HEADGATE_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

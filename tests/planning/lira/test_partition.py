@@ -158,3 +158,13 @@ def test_grids_must_be_square(curve):
         Halvings(np.ones((2, 3)), np.ones((2, 3)))
     with pytest.raises(InvalidInput, match="regions"):
         grid_reduce(np.ones((2, 2)), np.ones((2, 2)), curve, 0, 0.5)
+
+
+def test_regions_that_gain_nothing_are_not_made(curve):
+    """Two halves that differ, each the same throughout: two regions say all, however large l is."""
+    nodes = np.ones((16, 16))
+    importance = np.where(np.arange(16)[None, :] < 8, 1.0, 5.0) * np.ones((16, 1))
+    made, _ = best_partition(
+        Halvings(importance, nodes), importance, nodes, curve, 100, 0.5, 50.0, start=None
+    )
+    assert made.rectangles.tolist() == [[0, 0, 8, 16], [8, 0, 8, 16]]

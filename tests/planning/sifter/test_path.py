@@ -76,7 +76,7 @@ def test_path_is_the_optimum_of_the_window_and_pairwise_programs():
 
 
 def test_path_is_the_optimum_of_highs():
-    for seed in range(INSTANCES):
+    for seed in range(0, INSTANCES, 4):  # the benchmark solves them all
         frequency, qos, queried, z, delta = instance(seed)
         thresholds = Path.of(frequency, qos, queried).thresholds(z, delta)
         expected = highs_loss(frequency, qos, queried, z, delta)

@@ -73,7 +73,7 @@ def evaluate(text, x, n, c):
     return eval(python, {"x": x, "n": n, "c": c})  # noqa: S307
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(conditions)
 def test_boxes_hold_exactly_where_the_condition_does_and_are_disjoint(text):
     boxes = disjoint_boxes(text, SPACE)

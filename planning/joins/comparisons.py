@@ -1,0 +1,199 @@
+"""The comparisons that the bars are about, in the deterministic cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from planning.arrays import FloatArray
+from planning.joins import algorithms
+from planning.joins.costmodel import Strategy, Trace, run
+from planning.joins.engine import Selection
+from planning.joins.experiments import Scene
+from planning.joins.generator import BURST, FREQUENCIES, Workload
+from planning.joins.model import Condition, Windows, concatenate
+from planning.joins.planner import solve
+from planning.joins.strategies import Fixed, PlannedRate
+
+UNLIMITED = 1e15  # comparisons per second
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Matches in the three phases of Figure 8's rates: 500, then 300 per second, and overall."""
+
+    name: str
+    burst: float
+    elevated: float
+    overall: float
+    trace: Trace
+
+
+def burst_scene(skew: float = 0.6, shift_s: float = 25.0, seed: int = 5) -> Scene:
+    """Return the setting of Figures 8 to 12: rates 100, 500, 300, 100 per second."""
+    workload = Workload(skew=skew, shift_s=shift_s)
+    return Scene(workload, rates=BURST, warm_up_s=0.0, seconds=130.0, seed=seed)
+
+
+def burst_outputs(scene: Scene) -> list[Burst]:
+    """Run every way of controlling r through a burst; Algorithm 1 also with the plan's order."""
+    plan = scene.plan()
+    ways = {
+        "random dropping": scene.random(),
+        "Algorithm 1": scene.adaptive(),
+        "Algorithms 1-3": scene.adaptive(time=True),
+        "Algorithms 1-4": scene.adaptive(time=True, direction=True),
+        "Algorithm 1 with the plan": PlannedRate(
+            scene.windows, plan.order, plan.volumes, plan.oldest
+        ),
+        "feed-forward with the plan": scene.planned(plan),
+        "feed-forward, online": scene.online(),
+    }
+    found = []
+    for name, way in ways.items():
+        trace = scene.run(way)
+        total = partial(trace.total, "matches")
+        found.append(Burst(name, total(60, 75), total(75, 105), total(), trace))
+    return found
+
+
+def utility_scene(
+    utilities: FloatArray, frequencies: str, skew: float = 0.6, seed: int = 5
+) -> Scene:
+    """Return the setting of Figures 16 and 17."""
+    workload = Workload(skew=skew, type_frequencies=FREQUENCIES[frequencies](utilities))
+    return Scene(workload, utilities=tuple(utilities.tolist()), seed=seed)
+
+
+def utility_improvement(scene: Scene, seeds: int = 1, seconds: float = 240.0) -> float:
+    """Return output utility with utility-based shedding over that without, both from plans."""
+    statistics = scene.statistics(seconds)
+    vocabulary = scene.workload.vocabulary
+    aware = solve(
+        statistics, scene.condition, utilities=np.asarray(scene.utilities), vocabulary=vocabulary
+    )
+    blind = solve(
+        statistics, scene.condition, utilities=np.ones(len(scene.utilities)), vocabulary=vocabulary
+    )
+    gained = [0.0, 0.0]
+    for seed in range(seeds):
+        here = scene.but(seed=scene.seed + seed)
+        for k, plan in enumerate((blind, aware)):
+            gained[k] += here.output(here.planned(plan))
+    return gained[1] / gained[0]
+
+
+def adaptive_utility_improvement(scene: Scene) -> float:
+    """Return the same for the paper's adaptive operator: Algorithm 5 over Algorithm 4."""
+    with_utility = scene.output(scene.adaptive(time=True, utility=True))
+    return with_utility / scene.output(scene.adaptive(time=True, direction=True))
+
+
+def directions(loads: tuple[float, ...], skew: float = 0.8, seed: int = 5) -> list[list[float]]:
+    """Compare Algorithms 4 and 5 where both directions are valuable: cycle = w, shift = w / 2.
+
+    Both know the time correlation and make the fraction r of all comparisons. Rows of r, output
+    share of Algorithm 4, of Algorithm 5, their ratio, and that of the printed Algorithm 5.
+    """
+    scene = Scene(
+        Workload(skew=skew, cycle_s=20.0, shift_s=10.0), budget=UNLIMITED, seconds=60.0, seed=seed
+    )
+    statistics = scene.statistics()
+    density = statistics.hits.sum(axis=(2, 3)) / np.maximum(statistics.comparisons[:, :, 0], 1)
+    order = np.argsort(-density, axis=1, kind="stable")[:, None, :]
+    volumes = scene.windows.extents_s[:, None, :]
+    complete = float(scene.full[0].sum()) / scene.seconds
+    means = (float(density[0].mean()), float(density[1].mean()))
+    rows = []
+    for r in loads:
+        shares = algorithms.direction_adapt(r, scene.windows, means)
+        fourth = Selection.of_order(order, np.array(shares)[:, None])
+        fifth = Selection.of_fractions(
+            algorithms.value_join_adapt(r, density[:, None, :], volumes)
+        )
+        printed = algorithms.printed_value_join_adapt(
+            r, scene.windows, (500.0, 500.0), np.ones((2, 1)), np.ones((2, 1)), density
+        )
+        ways = (fourth, fifth, Selection.of_order(order, printed))
+        a, b, c = (scene.output(Fixed(way)) / complete for way in ways)
+        rows.append([r, a, b, b / a, c])
+    return rows
+
+
+def settings_of_the_paper(quick: bool = False) -> Iterator[tuple[str, Scene]]:
+    """Yield scenes over the ranges of Section 6: skew, rate, window, shift, threshold, types."""
+    seconds = 40.0 if quick else 60.0
+    for skew in (0.0, 0.6) if quick else (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+        for rate, window, shift, threshold in (
+            (500.0, 20.0, 25.0, 3),
+            (300.0, 20.0, 25.0, 3),
+            (100.0, 20.0, 25.0, 3),
+            (500.0, 20.0, 0.0, 3),
+            (500.0, 20.0, 20.0, 3),
+            (500.0, 20.0, 25.0, 4),
+            (500.0, 10.0, 12.5, 3),
+            (200.0, 40.0, 50.0, 3),
+        ):
+            workload = Workload(skew=skew, cycle_s=2 * window, shift_s=shift)
+            scene = Scene(
+                workload, Windows((window, window), 1.0), Condition("overlap", threshold),
+                rates=rate, warm_up_s=2 * window, seconds=seconds,
+            )  # fmt: skip
+            yield f"κ={skew:g} {rate:g}/s w={window:g} τ={shift:g} θ={threshold}", scene
+    for skew in (0.6, 0.8):
+        single = Workload(skew=skew).single_valued()
+        yield f"equi-join κ={skew:g}", Scene(single, condition=Condition("equality"), seconds=30.0)
+
+
+def beside_random(scene: Scene, seeds: int = 1) -> tuple[float, float, float]:
+    """Return plan and online output over random dropping's, and its standard error.
+
+    The error is that of a ratio of two Poisson counts, widened by the clustering of matches.
+    """
+    totals = np.zeros(3)
+    for seed in range(seeds):
+        here = scene.but(seed=scene.seed + seed)
+        totals += [
+            here.output(way) * here.seconds
+            for way in (here.random(), here.planned(), here.online())
+        ]
+    error = 2.0 * float(np.sqrt(2.0 / max(totals[0], 1.0)))
+    base = max(totals[0], 1e-9)
+    return float(totals[1] / base), float(totals[2] / base), error
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Output after the time correlation has moved, relative to random dropping."""
+
+    moved_s: float
+    kept: float  # the stale plan, not watched
+    watched: float  # the operator notices and falls back
+    fresh: float  # a plan for the new correlation
+    noticed_s: float | None  # seconds from the change until it was noticed
+
+
+def stale(moved_s: float, skew: float = 0.8, seed: int = 5, at_s: float = 60.0) -> Stale:
+    """Shift the time correlation by ``moved_s`` seconds at ``at_s``; output counts from then on."""
+    before = Scene(Workload(skew=skew, shift_s=25.0), warm_up_s=at_s, seed=seed)
+    after = before.but(workload=Workload(skew=skew, shift_s=25.0 + moved_s))
+    streams = [
+        concatenate([old.take(old.time < at_s), new.take(new.time >= at_s)])
+        for old, new in zip(before.streams, after.streams, strict=True)
+    ]
+
+    def output(way: Strategy) -> float:
+        trace = run(
+            streams[0], streams[1], before.windows, before.condition, way, budget=before.budget
+        )
+        return trace.total("matches", at_s)
+
+    base = output(before.random())
+    watched = before.planned()
+    found = output(watched) / base
+    noticed = None if watched.stale_since is None else watched.stale_since - at_s
+    kept = output(before.planned(watch=False)) / base
+    return Stale(moved_s, kept, found, output(after.planned()) / base, noticed)
