@@ -191,9 +191,12 @@ class Plan:
                 header[s] = stream.header_bytes if mine.any() else 0
                 rate[s] = 1.0 / self.thinning[row, s]
                 start += len(items)
-            # Thinned tuples use up what the point leaves; below the first point all are thinned.
-            scale = ratio / float(self.ratio[row])
-            rate = np.where((rate < 1) | (point < 0), np.minimum(1.0, rate * scale), rate)
+            if point < 0:
+                rate *= ratio / float(self.ratio[0])
+            elif len(self.streams) == 1 and rate[0] < 1 and not options.any():
+                # Whole tuples: as many as fit into a window, but for the one it may cut.
+                fit = self.capacity_bytes(ratio) // self.streams[0].full_bytes
+                rate = np.maximum(rate, min(1.0, (fit - 1) / self.window))
         return Setting(ratio, self.capacity_bytes(ratio), rate, period, band, header)
 
     def point(self, ratio: float) -> int:

@@ -12,6 +12,7 @@ from planning.arrays import FloatArray
 from planning.errors import InvalidInput
 from planning.fit import cfit, demo, examples, quadtree
 from planning.fit.comparison import Comparison, compare, web_rates
+from planning.fit.library import glop_scorer
 from planning.fit.limits import MethodLimit
 from planning.fit.network import QueryNetwork
 from planning.fit.program import build
@@ -46,7 +47,7 @@ def load_distribution(error: float = 0.05) -> list[tuple[Any, ...]]:
         network = examples.figure_9(letter)
         program = build(network)
         glop_s, _ = timed(
-            quadtree.build, program, error, scorer=quadtree.glop_scorer(program)
+            quadtree.build, program, error, scorer=glop_scorer(program)
         )
         solver_s, solver = timed(quadtree.build, program, error)
         fit_s, fit = timed(cfit.build, network, error)
@@ -120,7 +121,7 @@ def fan_out(fans: Sequence[int], error: float = 0.01) -> list[tuple[Any, ...]]:
         network = examples.fan_out(branches)
         program = build(network)
         solver_s, solver = timed(
-            quadtree.build, program, error, scorer=quadtree.glop_scorer(program)
+            quadtree.build, program, error, scorer=glop_scorer(program)
         )
         fit_s, fit = timed(cfit.build, network, error)
         regions = enumerate_regions(program).plan_count

@@ -6,7 +6,7 @@ of the next shorter prefix, that is, the rate of the stream that the arc carries
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from planning.arrays import FloatArray
 from planning.errors import PlanningError
 from planning.fit import graph
 from planning.fit.network import QueryNetwork
+from planning.fit.program import Program
 
 PRIORITY_SLACK = 1e-11
 INFINITY = float("inf")
@@ -151,6 +152,23 @@ class Glop:
                 kept = {v: -c for v, c in coefficients.items()}
                 self._add(Row(f"objective[{level}]", kept, slack - best))
         return np.array([v.solution_value() for v in self._y[: len(self.network.arcs)]])
+
+
+def glop_scorer(program: Program) -> Callable[[FloatArray], FloatArray]:
+    """Score points by GLOP, each point once, warm from the last (the paper used GLPK)."""
+    model = Glop(program.network)
+    known: dict[bytes, float] = {}
+
+    def score(points: FloatArray) -> FloatArray:
+        out = np.empty(len(points))
+        for k, point in enumerate(points):
+            key = point.tobytes()
+            if key not in known:
+                known[key] = model.resolve(point * program.max_rates)
+            out[k] = known[key]
+        return out
+
+    return score
 
 
 def highs(network: QueryNetwork, rates: FloatArray) -> FloatArray:

@@ -42,25 +42,6 @@ def simplex_scorer(program: Program) -> Scorer:
     return score
 
 
-def glop_scorer(program: Program) -> Scorer:
-    """Score points by GLOP, each point once, warm from the last (the paper used GLPK)."""
-    from planning.fit.library import Glop
-
-    model = Glop(program.network)
-    known: dict[bytes, float] = {}
-
-    def score(points: FloatArray) -> FloatArray:
-        out = np.empty(len(points))
-        for k, point in enumerate(points):
-            key = point.tobytes()
-            if key not in known:
-                known[key] = model.resolve(point * program.max_rates)
-            out[k] = known[key]
-        return out
-
-    return score
-
-
 @dataclass(slots=True, eq=False)
 class _Builder:
     program: Program

@@ -59,10 +59,13 @@ class Controller:
         Time between decisions.
     monitor_fraction, explore_fraction
         Share of the budget for comparisons with whole windows, with and without a trusted plan.
-    drift_gain
-        The plan is stale when the online order would gain this share more output...
-    drift_checks
-        ...at so many checks in a row, ``drift_period_s`` apart.
+    memory_s, drift_memory_s
+        How long the online estimate, and the evidence of drift, remember.
+    drift_gain, drift_sigmas
+        The plan is stale when the online order would gain this share more output, by so many
+        standard errors...
+    drift_checks, drift_period_s
+        ...at so many checks in a row, so far apart.
     """
 
     windows: Windows
@@ -72,17 +75,21 @@ class Controller:
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
     memory_s: float = 15.0
+    drift_memory_s: float = 8.0
     drift_gain: float = 0.05
+    drift_sigmas: float = 4.0
     drift_checks: int = 3
-    drift_period_s: float = 2.0
+    drift_period_s: float = 1.0
     watch: bool = True
     estimate: OnlineEstimate = field(init=False)
+    recent: OnlineEstimate = field(init=False)
     stale: bool = field(default=False, init=False)
     replan_wanted: bool = field(default=False, init=False)
     gain: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
         self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+        self.recent = OnlineEstimate(self.values, self.windows.most, self.drift_memory_s)
         self._rates = np.zeros((2, self.values.shape[0]))
         self._usual = np.zeros((2, self.values.shape[0]))
         self._suspicious = 0
@@ -113,6 +120,8 @@ class Controller:
         With ``share``, ``view.available`` does not count.
         """
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
+        if self.watch and self.trusted:
+            self.recent.update(view.hits, view.comparisons, view.elapsed_s)
         self._follow(view)
         volumes = self._demand(view) if share is None else self._mixture(view)
         total = float(volumes.sum())
@@ -169,17 +178,22 @@ class Controller:
     def _check(self, view: View, volumes: FloatArray, affordable: float) -> None:
         """Compare the plan's order with the online one, each half judging the other's choice."""
         assert self.plan is not None
-        if view.now - self._checked < self.drift_period_s or self.estimate.evidence < 200:
+        if view.now - self._checked < self.drift_period_s or self.recent.evidence < 200:
             return
         self._checked = view.now
         planned = selection.fill(self.plan.order, volumes, affordable)
-        ours = theirs = 0.0
+        ours = theirs = variance = 0.0
         for half in range(2):
-            own = selection.fill(selection.rank(self.estimate.density(half)), volumes, affordable)
-            worth = volumes * self.estimate.raw(1 - half)
-            ours += float((own * worth).sum())
-            theirs += float((planned * worth).sum())
+            own = selection.fill(selection.rank(self.recent.density(half)), volumes, affordable)
+            worth, doubt = self.recent.measured(1 - half)
+            ours += float((own * volumes * worth).sum())
+            theirs += float((planned * volumes * worth).sum())
+            variance += float((((own - planned) * volumes) ** 2 * doubt).sum())
         self.gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
-        self._suspicious = self._suspicious + 1 if self.gain > 1.0 + self.drift_gain else 0
+        sure = ours - theirs > self.drift_sigmas * np.sqrt(variance)
+        drifted = sure and self.gain > 1.0 + self.drift_gain
+        self._suspicious = self._suspicious + 1 if drifted else 0
         if self._suspicious >= self.drift_checks:
             self.stale = self.replan_wanted = True
+            self.recent.memory_s = self.memory_s
+            self.estimate = self.recent  # without what was learned before the drift

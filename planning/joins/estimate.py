@@ -15,6 +15,8 @@ import numpy as np
 from planning.arrays import FloatArray, IntArray
 from planning.joins import selection
 
+CLUSTERING = 2.0  # variance of the number of matches over that of a Poisson count
+
 
 class OnlineEstimate:
     """Hits, values and comparisons per half and item [half, window, type, basic window]."""
@@ -47,8 +49,14 @@ class OnlineEstimate:
         value, hits, made = (a[pick].sum(axis=0) for a in (self.value, self.hits, self.comparisons))
         return selection.shrunk_density(value, hits, made, prior_hits)
 
-    def raw(self, half: int) -> FloatArray:
-        """Unsmoothed value per comparison of one half; where nothing was compared, its estimate."""
-        made = self.comparisons[half]
-        estimate = self.density(half)
-        return np.where(made > 0, self.value[half] / np.maximum(made, 1e-12), estimate)
+    def measured(self, half: int) -> tuple[FloatArray, FloatArray]:
+        """Value per comparison of one half as measured, and its variance.
+
+        Items never compared get their estimate. Matches come in clusters, so their number varies
+        more than a Poisson count; one unseen hit keeps an empty item's variance from zero.
+        """
+        made, value = self.comparisons[half], self.value[half]
+        mean = value.sum() / max(float(self.hits[half].sum()), 1e-12)
+        seen = np.maximum(made, 1.0)
+        worth = np.where(made > 0, value / seen, self.density(half))
+        return worth, CLUSTERING * (value + mean) * mean / seen**2

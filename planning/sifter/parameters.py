@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -64,3 +64,18 @@ class Parameters(BaseModel):
         description="|U|: size of the sample from which the regions are made. Frequencies use all "
         "samples.",
     )
+
+    def check_definition(self, definition: Any) -> None:
+        """Read pins and SQL queries once, so that a mistake shows when the definition is read."""
+        texts = [(f"pin {i}", text) for i, text in enumerate(self.pins)]
+        for i, query in enumerate(definition.queries.inline):
+            if query.where is not None:
+                texts.append((f"query {query.name or i}", query.where))
+        if not texts:
+            return
+        from planning.sifter.space import Space
+        from planning.sifter.where import disjoint_boxes
+
+        space = Space.of(definition)
+        for label, text in texts:
+            disjoint_boxes(text, space, label)

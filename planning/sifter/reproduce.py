@@ -66,6 +66,7 @@ def reproduce(folder: str | Path, quick: bool, progress: Progress = print) -> Pa
         write_csv(figure, target / f"{figure.name}.csv")
         if not isinstance(figure.rows[0][0], str):
             write_plot(figure, target / f"{figure.name}.png")
+    write_plan_picture(target / "plan.png")
     page = target / "sifter.md"
     page.write_text(markdown(figures, effort), encoding="utf-8")
     return page
@@ -82,7 +83,8 @@ def figure_4(effort: Effort) -> list[Figure]:
                 rows.append((value, *_mean(effort, settings, partial(_quality, OURS, 16, 0.5))))
             figures.append(
                 Figure(f"figure-4-{symbol}-{data}-{query}",
-                       f"Figure 4: data {data}, queries {query}, l = 16, z = 0.5",
+                       f"Figure 4, {skew.replace('_', ' ')}: data {data}, queries {query}, "
+                       "l = 16, z = 0.5",
                        f"{skew.replace('_', ' ')} {symbol}", "overall QoS",
                        (symbol, "random", *(LABELS[n] for n in OURS)), tuple(rows))
             )  # fmt: skip
@@ -209,6 +211,24 @@ def write_plot(figure: Figure, path: Path) -> None:
     canvas.savefig(path, dpi=110)
 
 
+def write_plan_picture(path: Path) -> None:
+    """Draw a plan: its regions at one z over some tuples, and the quality over all z."""
+    from matplotlib.figure import Figure as Canvas
+
+    from planning.sifter import figures
+
+    scene = drawn(Settings("SKEW", "SKEW"), 2, fresh=3000)
+    plan = scene.plan("cost_tree", 16)
+    canvas = Canvas(figsize=(10, 4), layout="constrained")
+    left, right = canvas.subplots(1, 2)
+    figures.draw(plan, left)
+    left.plot(*scene.fresh[:, :2].T, ".", color="0.2", markersize=1.0, alpha=0.5)
+    centers = (scene.queries.low + scene.queries.high) / 2.0
+    left.plot(*centers[:, :2].T, "x", color="tab:blue", markersize=2.0, alpha=0.5)
+    figures.draw_quality(plan, right)
+    canvas.savefig(path, dpi=110)
+
+
 def markdown(figures: Sequence[Figure], effort: Effort) -> str:
     """Return the page: every figure with its table."""
     lines = [
@@ -217,6 +237,10 @@ def markdown(figures: Sequence[Figure], effort: Effort) -> str:
         "Written by `python -m planning.sifter.reproduce docs/reproduction/sifter`; "
         f"{effort.seeds} seeds, {effort.fresh:,} fresh tuples each. "
         "Gain is 1 - loss over the loss of random dropping.",
+        "",
+        "![A plan](plan.png)",
+        "",
+        "A plan of 16 regions: tuples (dots), queries (crosses), and the quality over all z.",
     ]
     for figure in figures:
         lines += ["", f"## {figure.title}", ""]

@@ -129,6 +129,22 @@ def test_unchanged_tables_send_nothing_and_changes_send_deltas():
     assert 0 < len(cheaper.added) < 0.5 * cheaper_table.count
 
 
+def test_a_selectivity_of_the_last_operator_changes_scores_only():
+    network = examples.figure_9("b", max_rate=40.0)
+    sampling = plan_sampling(network, ERROR)
+    servers = servers_of(network)
+    child, parent = DFitServer(servers["B"], sampling), DFitServer(servers["A"], sampling)
+    parent.receive("B", child.delta())
+    child.change({"b1": {"selectivity": 0.5}})
+    table = child.rebuild()
+    delta = child.delta()
+    assert (delta.added, delta.removed) == ([], [])  # scores travel as coefficients
+    assert delta.value == pytest.approx([0.5, 1.0])
+    parent.receive("B", delta)
+    known = parent.children["B"].table("B")
+    assert known.score.sum() == pytest.approx(table.score.sum())
+
+
 def test_the_parent_knows_the_childs_table_after_deltas():
     network = examples.figure_9("b", max_rate=40.0)
     sampling = plan_sampling(network, ERROR)

@@ -7,11 +7,12 @@ import pytest
 
 from planning.errors import InvalidInput
 from planning.fit import Plan, QueryNetwork, examples
+from planning.fit.library import glop_scorer
 from planning.fit.limits import MethodLimit
 from planning.fit.planner import plan_network
 from planning.fit.program import build
 from planning.fit.quadtree import build as build_tree
-from planning.fit.quadtree import expected_error, glop_scorer, simplex_scorer
+from planning.fit.quadtree import expected_error, simplex_scorer
 from planning.fit.random_networks import random_network
 from planning.fit.warm import WarmSimplex
 from planning.fit.workload import Empirical, Exponential

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from upath import UPath
 
-from planning.errors import InvalidInput
+from planning.errors import DefinitionError, InvalidInput
 from planning.sifter import queries
 from planning.sifter.matching import PointIndex, hit_counts, spread
 from planning.sifter.space import Axis, Space
@@ -221,3 +221,15 @@ def test_rearranged_categories_match_the_same_tuples(make, rng):
     before = PointIndex.of(points).totals(asked, ones)
     after = PointIndex.of(placed).totals(moved, ones)
     assert before.tolist() == after.tolist()
+
+
+@pytest.mark.parametrize(
+    ("queries_given", "parameters", "message"),
+    [
+        ([{"where": "z < 3", "name": "hot"}], {}, "query hot: where must hold an attribute of x, y"),
+        ([], {"pins": ["x >"]}, "pin 0: where must be a SQL condition"),
+    ],
+)
+def test_a_definition_with_a_bad_condition_is_refused(make, queries_given, parameters, message):
+    with pytest.raises(DefinitionError, match=message):
+        make(queries_given, parameters)
