@@ -31,7 +31,7 @@ from types import ModuleType
 
 from planning.errors import InvalidInput
 
-NAMES = ("sifter",)
+NAMES = ("sifter", "lira", "attributes", "joins", "fit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def family(name: str) -> Family:
     >>> family("sieve")
     Traceback (most recent call last):
     ...
-    planning.errors.InvalidInput: family must be one of sifter, got 'sieve'
+    planning.errors.InvalidInput: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
     """
     if name not in NAMES:
         raise InvalidInput(f"family must be one of {', '.join(NAMES)}, got {name!r}")

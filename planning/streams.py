@@ -238,7 +238,7 @@ def parse(document: Any, file: str, lines: Lines | None = None) -> StreamDefinit
     ...
     planning.errors.DefinitionError: t.yaml:1: stream must be a name of lower-case letters, \
 digits, - and _, starting with a letter, got 'T'
-    t.yaml:1: family must be one of sifter, got 'sieve'
+    t.yaml:1: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
     t.yaml:1: attributes must be present, got nothing
     """
     lines = lines or {}

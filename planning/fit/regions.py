@@ -24,6 +24,7 @@ from planning.fit.stored import CriticalRegions
 STEP = 1e-7
 THIN = 1e-9
 INSIDE = 1e-10
+EXACTLY = 1e-13
 PROBES = 2000
 FEASIBLE = -1
 OUTSIDE = -2
@@ -194,9 +195,11 @@ def _tables(program: Program, search: _Search) -> CriticalRegions:
 
 
 @njit(cache=True)
-def _holds(facets: FloatArray, first: int, last: int, rates: FloatArray) -> bool:
+def _holds(
+    facets: FloatArray, first: int, last: int, rates: FloatArray, tolerance: float
+) -> bool:
     for f in range(first, last):
-        if affine(facets[f], rates) < -INSIDE:
+        if affine(facets[f], rates) < -tolerance:
             return False
     return True
 
@@ -204,7 +207,7 @@ def _holds(facets: FloatArray, first: int, last: int, rates: FloatArray) -> bool
 @njit(cache=True)
 def _any_holds(facets: FloatArray, starts: IntArray, regions: int, rates: FloatArray) -> bool:
     for k in range(regions):
-        if _holds(facets, starts[k], starts[k + 1], rates):
+        if _holds(facets, starts[k], starts[k + 1], rates, INSIDE):
             return True
     return False
 
@@ -237,7 +240,7 @@ def select(
             chosen[row] = FEASIBLE
             continue
         region = last[0]
-        if not _holds(facets, starts[region], starts[region + 1], point):
+        if not _holds(facets, starts[region], starts[region + 1], point, EXACTLY):
             for k in range(regions):
                 loss[k] = value[0, k]
             for i in range(point.shape[0]):
@@ -248,10 +251,10 @@ def select(
             for k in range(1, regions):
                 if loss[k] > loss[region]:
                     region = k
-            if not _holds(facets, starts[region], starts[region + 1], point):
+            if not _holds(facets, starts[region], starts[region + 1], point, EXACTLY):
                 region = -1
                 for k in range(regions):
-                    if _holds(facets, starts[k], starts[k + 1], point):
+                    if _holds(facets, starts[k], starts[k + 1], point, EXACTLY):
                         region = k
                         break
         inside = region >= 0

@@ -20,6 +20,7 @@ Marks = BoolArray | IntArray
 
 FEASIBLE = 1e-11
 PIVOT = 1e-10
+NOTHING = 1e-15
 REFRESH = 64
 """Pivots after which the tableau is rebuilt from the original data, to stop rounding."""
 
@@ -288,7 +289,7 @@ def fractions(
         for b in range(count):
             arriving -= arrive_drops[a, b] * dropped[b]
         out[a] = 0.0
-        if dropped[a] > 1e-13 and arriving > 1e-13:
+        if dropped[a] > NOTHING and arriving > NOTHING:
             out[a] = min(dropped[a] / arriving, 1.0)
     for a in range(count):
         if port[a] >= 0:

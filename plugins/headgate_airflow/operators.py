@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from planning.streams import StreamDefinition
 
 VALIDATE_APP = "validate.py"
-STATISTICS_APPS = {"sifter": "region_frequencies.py"}
+STATISTICS_APPS = {
+    "sifter": "region_frequencies.py",
+    "lira": "statistics_grid.py",
+    "attributes": "attribute_profile.py",
+    "joins": "match_histogram.py",
+    "fit": "operator_statistics.py",
+}
 """The Spark application that makes each family's statistics; a test asks for one per family."""
 
 REJECTED = 3

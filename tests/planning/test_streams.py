@@ -76,7 +76,7 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "allowed"),
     [
-        ("family: sieve", "one of sifter"),
+        ("family: sieve", "one of sifter, lira, attributes, joins, fit"),
         ("retention: {versions: 1}", "greater than or equal to 2"),
         ("samples: {format: csv}", "'parquet' or 'jsonl'"),
         ("gate: {loads: []}", "at least one load"),
