@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planning.fit.plan import Plan
+
+if TYPE_CHECKING:
+    from planning.fit.comparison import Comparison
 
 SHOWN = 8
 
@@ -40,6 +43,16 @@ def draw_quality(plan: Plan, axes: Any) -> None:
     axes.set_ylabel("weighted throughput")
     axes.set_xlim(0.0, 1.0)
     axes.legend()
+
+
+def draw_throughput(comparison: Comparison, axes: Any, periods: int = 240) -> None:
+    """Draw throughput over time of the methods, local shedding and random dropping."""
+    for method in ("exact", "Solver 10 %", "C-FIT 10 %", "local shedding", "random dropping"):
+        if method in comparison.throughput:
+            axes.plot(comparison.throughput[method][:periods], label=method, linewidth=0.9)
+    axes.set_xlabel("control period")
+    axes.set_ylabel("weighted throughput per second")
+    axes.legend(fontsize="x-small", ncols=3)
 
 
 def draw_regions(plan: Plan, axes: Any, first: str, second: str, points: int = 200) -> None:

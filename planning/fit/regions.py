@@ -98,6 +98,18 @@ class _Basis:
             if variable < columns:
                 form = self.tableau[row, columns:]
                 rule[variable] = rule[variable] - form if self.flipped[variable] else form
+        return self._refined(program, rule)
+
+    def _refined(self, program: Program, rule: FloatArray) -> FloatArray:
+        """Correct the rule by what the original rows leave over at tight rows."""
+        columns = program.cost.shape[1]
+        inner = self.basis < columns
+        sign = np.where(self.flipped[self.basis[inner]], -1.0, 1.0)[:, None]
+        for column, variable in enumerate(self.nonbasis):
+            if variable >= columns:
+                row = program.tableau[variable - columns]
+                rest = row[columns:] - row[:columns] @ rule
+                rule[self.basis[inner]] += sign * self.tableau[inner, column, None] * rest
         return rule
 
 

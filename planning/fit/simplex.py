@@ -218,6 +218,42 @@ def values(
 
 
 @njit(cache=True)
+def refine(
+    base: FloatArray,
+    tableau: FloatArray,
+    basis: IntArray,
+    nonbasis: IntArray,
+    flipped: Marks,
+    upper: FloatArray,
+    rates: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Correct the variables by what the original rows say is left over at tight rows.
+
+    One step of iterative refinement: small pivots cost digits, and a server must not pay for them.
+    """
+    columns = nonbasis.shape[0]
+    for j in range(columns):
+        row = nonbasis[j] - columns
+        if row < 0:
+            continue
+        rest = affine(base[row, columns:], rates)
+        for k in range(columns):
+            rest -= base[row, k] * out[k]
+        if rest == 0.0:
+            continue
+        for i in range(tableau.shape[0]):
+            variable = basis[i]
+            if variable < columns:
+                step = tableau[i, j] * rest
+                out[variable] += -step if flipped[variable] else step
+    for j in range(columns):
+        out[j] = max(out[j], 0.0)
+        if flipped[j]:
+            out[j] = min(out[j], affine(upper[j], rates))
+
+
+@njit(cache=True)
 def solve(
     base: FloatArray,
     base_cost: FloatArray,
@@ -248,6 +284,7 @@ def solve(
             tableau, cost, basis, nonbasis, flipped, upper, bounded, rates, limit
         )
     values(tableau, basis, flipped, upper, columns, rates, out)
+    refine(base, tableau, basis, nonbasis, flipped, upper, rates, out)
     return status
 
 

@@ -19,6 +19,9 @@ from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
 STANDING_S = 0.1  # tuples kept waiting, so that the processor never idles
+DOUBT = 0.85  # of the share of output that the plan promises: below, look closer
+CLOSER = 5.0  # times the monitoring
+PATIENCE = 4.0  # times the memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,9 +78,9 @@ class Controller:
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
     memory_s: float = 15.0
-    drift_memory_s: float = 8.0
+    drift_memory_s: float = 10.0
     drift_gain: float = 0.05
-    drift_sigmas: float = 4.0
+    drift_sigmas: float = 3.0
     drift_checks: int = 3
     drift_period_s: float = 1.0
     watch: bool = True
@@ -93,6 +96,7 @@ class Controller:
         self._rates = np.zeros((2, self.values.shape[0]))
         self._usual = np.zeros((2, self.values.shape[0]))
         self._suspicious = 0
+        self._doubtful = False
         self._checked = -np.inf
         self._present = self.windows.extents_s > 0
 
@@ -106,7 +110,7 @@ class Controller:
     def swap(self, plan: Plan | None) -> None:
         """Use another plan; trust it until shown otherwise."""
         self.plan = plan
-        self.stale = self.replan_wanted = False
+        self.stale = self.replan_wanted = self._doubtful = False
         self._suspicious = 0
 
     @property
@@ -131,7 +135,7 @@ class Controller:
             return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
         if self.watch and self.plan is not None and not self.stale:
             self._check(view, volumes, affordable)
-        watched = self.monitor_fraction if self.trusted else self._exploration()
+        watched = self._monitoring() if self.trusted else self._exploration()
         available = max(affordable, 0.0)
         full = min(watched, watched * available / total) if total > 0 else 0.0
         density = self._density()
@@ -145,6 +149,10 @@ class Controller:
         if self.trusted and self.plan is not None:
             return self.plan.density
         return np.where(self._present[:, None, :], self.estimate.density(), -1.0)
+
+    def _monitoring(self) -> float:
+        """Look closer while the plan seems to catch less of the output than it should."""
+        return self.monitor_fraction * (CLOSER if self._doubtful else 1.0)
 
     def _exploration(self) -> float:
         """Explore much while little is known: the share falls as hits come in."""
@@ -189,6 +197,9 @@ class Controller:
             ours += float((own * volumes * worth).sum())
             theirs += float((planned * volumes * worth).sum())
             variance += float((((own - planned) * volumes) ** 2 * doubt).sum())
+        self._doubtful = self._caught(planned, volumes) < DOUBT
+        # In doubt, evidence is gathered until it suffices.
+        self.recent.memory_s = self.drift_memory_s * (PATIENCE if self._doubtful else 1.0)
         self.gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
         sure = ours - theirs > self.drift_sigmas * np.sqrt(variance)
         drifted = sure and self.gain > 1.0 + self.drift_gain
@@ -197,3 +208,13 @@ class Controller:
             self.stale = self.replan_wanted = True
             self.recent.memory_s = self.memory_s
             self.estimate = self.recent  # without what was learned before the drift
+
+    def _caught(self, take: FloatArray, volumes: FloatArray) -> float:
+        """Share of all output that the selection catches now, over what the plan promises."""
+        assert self.plan is not None
+        shares = []
+        for density in (self.recent.pooled(), self.plan.density):
+            value = volumes * density
+            total = float(value.sum())
+            shares.append(float((take * value).sum()) / total if total > 0 else 1.0)
+        return shares[0] / shares[1] if shares[1] > 0 else 1.0

@@ -49,6 +49,12 @@ class OnlineEstimate:
         value, hits, made = (a[pick].sum(axis=0) for a in (self.value, self.hits, self.comparisons))
         return selection.shrunk_density(value, hits, made, prior_hits)
 
+    def pooled(self) -> FloatArray:
+        """Value per comparison of both halves as measured; items never compared get an estimate."""
+        made = self.comparisons.sum(axis=0)
+        worth = self.value.sum(axis=0) / np.maximum(made, 1.0)
+        return np.where(made > 0, worth, self.density())
+
     def measured(self, half: int) -> tuple[FloatArray, FloatArray]:
         """Value per comparison of one half as measured, and its variance.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from planning.arrays import FloatArray
 from planning.joins.engine import Access
+from planning.joins.layout import Layout
 from planning.joins.model import Condition, Tuples, Windows, from_arrays, single_values
+from planning.joins.plan import Plan
+from planning.joins.planner import solve
+from planning.joins.statistics import assemble, histogram
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -35,6 +39,29 @@ class RealPair:
             for part in (self.left, self.right)
         )
         return (a, b), (c, d)
+
+    def shortened(self, share: float) -> RealPair:
+        """Return the first part of the recording."""
+        begin, end = float(self.left.time[0]), float(self.left.time[-1])
+        limit = begin + share * (end - begin)
+        left, right = (part.take(part.time < limit) for part in (self.left, self.right))
+        return replace(self, left=left, right=right)
+
+    def plan(self, streams: tuple[Tuples, Tuples], sizes: tuple[int, ...] = ()) -> Plan:
+        """Return the plan made from a stretch of both streams."""
+        single = self.access == "hash"
+        layout = Layout("stream", ("0", "1"), "time_s", None, ("any",), ("item",), (), sizes)
+        left, right = (layout.refine(part) for part in streams)
+        types = len(layout.classes)
+        hits, made = histogram(left, right, self.windows, self.condition, types)
+        counts = np.array([np.bincount(part.kind, minlength=types) for part in (left, right)])
+        times = np.concatenate((left.time, right.time))
+        span = float(times.max() - times.min())
+        statistics = assemble(self.windows, layout.classes, hits, made, counts, span)
+        return solve(
+            statistics, self.condition, utilities=np.ones(types), single_valued=single,
+            layout=layout,
+        )  # fmt: skip
 
 
 def flights(folder: Path) -> RealPair:

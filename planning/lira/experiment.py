@@ -73,9 +73,10 @@ class Experiment:
         self._grids: dict[int, Grid] = {}
 
     def queries(self, distribution: Distribution, count: int, side_m: float = 1000.0) -> FloatArray:
-        """Draw queries around the nodes of the first moment."""
+        """Draw queries around the nodes, at the first moment when most of them are there."""
         rng = np.random.default_rng([self.seed, 1])
-        positions = self.train.positions[:, 0].astype(np.float64)
+        present = np.isfinite(self.train.positions[:, :, 0]).sum(axis=0)
+        positions = self.train.positions[:, int(present.argmax())].astype(np.float64)
         there = positions[np.isfinite(positions[:, 0])]
         return generate_queries(rng, distribution, count, side_m, self.trace.bounds, there)
 

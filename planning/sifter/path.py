@@ -76,7 +76,7 @@ class Path:
         weights = self.weights(fairness_threshold)
         before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
         left = need - self.free * from_free - before
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             y = np.where(weights > 0, np.clip(left / weights, 0.0, 1.0), 0.0)
         regions = self.order != GROUP
         floor = (1.0 - fairness_threshold) * float(y[~regions][0])

@@ -131,3 +131,36 @@ def test_the_app_writes_statistics(spark: Any, tmp_path: Any) -> None:
         tmp_path / "run" / "samples" / "train" / "b.parquet",
     )
     assert main(["--run", run.uri]) == 1
+
+
+@pytest.mark.slow
+def test_the_real_stream_gives_the_same_profile(spark: Any, shared_data: Any) -> None:
+    """420,768 tuples with real nulls."""
+    import pyarrow.parquet as pq
+
+    from planning.attributes import statistics, weather
+    from spark_apps.attribute_profile import build
+
+    path = shared_data / weather.FILE
+    order = ("tick", "station_order")
+    table = pq.read_table(path, columns=[*order, *weather.NAMES])
+    columns = {name: table.column(name) for name in table.column_names}
+    words = {n: sorted(set(columns[n].to_pylist()) - {None}) for n in weather.NAMES
+             if n not in weather.NUMBERS}  # fmt: skip
+    definition = parse(
+        {
+            "stream": "weather",
+            "family": "attributes",
+            "attributes": [
+                {"name": n, "type": "category", "values": words[n]} if n in words
+                else {"name": n, "domain": [-1e6, 1e6]}
+                for n in columns
+            ],
+            "parameters": {"order_by": list(order), "sizes": dict.fromkeys(order, 0)},
+        },
+        "test",
+    )  # fmt: skip
+    reference = statistics.build(columns, definition)
+    assert reference.streams[0].cycle.cid == ("station",)
+    frame = spark.read.parquet(f"file://{path}").select(*columns)
+    assert written(build(frame, definition)) == written(reference)

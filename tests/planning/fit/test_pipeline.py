@@ -218,6 +218,13 @@ def test_all_methods_on_real_rates(shared_data):
                         ("C-FIT 10 %", 0.9)):  # fmt: skip
         assert least <= share[name] <= 1 + 1e-9
         assert found.highest_load[name] <= 1 + 1e-9
+    from matplotlib.figure import Figure
+
+    from planning.fit.figures import draw_throughput
+
+    axes = Figure().add_subplot()
+    draw_throughput(found, axes)
+    assert len(axes.lines) == 5
     assert share["local shedding"] < 0.95
     assert share["random dropping"] < 0.9
 

@@ -93,6 +93,42 @@ def test_long_runs_do_not_drift():
         assert mine == pytest.approx(model.resolve(point * program.max_rates), rel=1e-9)
 
 
+def test_badly_scaled_networks_stay_feasible_and_optimal():
+    """Costs, rates and capacities over several orders of magnitude, zero costs and selectivities.
+
+    Where its own tolerance allows, GLOP must agree; it may find less, never more.
+    """
+    from planning.fit.planner import plan_network
+
+    rng = np.random.default_rng(77)
+    for seed in range(60):
+        document = drawn(seed).to_document()
+        document.pop("links", None)
+        for operator in document["operators"]:
+            operator["cost"] *= float(10 ** rng.uniform(-4, 1) * (rng.random() < 0.9))
+            if rng.random() < 0.1:
+                operator["selectivity"] = 0.0
+        for each in document["inputs"]:
+            each["max_rate"] *= float(10 ** rng.uniform(-3, 4))
+        full = QueryNetwork.from_document(document).evaluate(
+            [i["max_rate"] for i in document["inputs"]]
+        )
+        for node in document["nodes"]:
+            share = float(10 ** rng.uniform(-3, 0.5))
+            node["capacity"] = max(full.loads[node["id"]], 1e-9) * share
+        network = QueryNetwork.from_document(document)
+        plan = plan_network(network, max_regions=3000)
+        model = Glop(network)
+        for power in (0.5, 1, 5):
+            rates = network.max_rates * rng.random(len(network.inputs)) ** power
+            best = optimum(network, rates)
+            chosen = network.evaluate(rates, plan.at(rates))
+            assert chosen.feasible
+            assert network.evaluate(rates, best.drops).feasible
+            assert chosen.throughput == pytest.approx(best.throughput, rel=1e-9, abs=1e-12)
+            assert best.throughput >= model.resolve(rates) * (1 - 1e-9) - 1e-9 * full.throughput
+
+
 def test_brute_force_over_drop_fractions():
     """No grid of drop fractions on all arcs beats the optimum, and a fine one comes close."""
     network = QueryNetwork.from_document(

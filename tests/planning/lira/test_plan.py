@@ -291,6 +291,9 @@ def test_correction_meets_a_biased_budget_and_forgives_an_impossible_one():
         correction = BudgetCorrection(0.6, floor=0.2)
         sent = sum(_period(correction, bias) for _ in range(60))
         assert sent / 60_000 == pytest.approx(0.6, abs=0.005)
+    surprised = BudgetCorrection(0.6, floor=0.2)
+    sent = sum(_period(surprised, 1.5 if k < 2 else 1.0) for k in range(25))
+    assert sent / 25_000 == pytest.approx(0.6, abs=0.003)  # the first excess is made up for
     stuck = BudgetCorrection(0.1, floor=0.3)
     for _ in range(100):
         _period(stuck, 1.0)

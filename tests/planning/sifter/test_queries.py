@@ -226,7 +226,7 @@ def test_rearranged_categories_match_the_same_tuples(make, rng):
 @pytest.mark.parametrize(
     ("queries_given", "parameters", "message"),
     [
-        ([{"where": "z < 3", "name": "hot"}], {}, "query hot: where must hold an attribute of x, y"),
+        ([{"where": "z < 3", "name": "a"}], {}, "query a: where must hold an attribute of x, y"),
         ([], {"pins": ["x >"]}, "pin 0: where must be a SQL condition"),
     ],
 )

@@ -35,7 +35,7 @@ def test_the_command_writes_every_figure(tmp_path):
 @pytest.mark.slow
 def test_the_cost_tree_beats_the_papers_partitioners_on_fresh_data():
     table = loss_table(
-        (*PAPER, "cost_tree"), (16,), (0.1, 0.3, 0.5, 0.7), range(5), WORKLOADS, fresh=20_000
+        (*PAPER, "cost_tree"), (16,), (0.1, 0.3, 0.5, 0.7), range(20), WORKLOADS, fresh=30_000
     )
     mean = {key: losses.mean(axis=0) for key, losses in table.items()}
     ratios = {}
@@ -43,7 +43,7 @@ def test_the_cost_tree_beats_the_papers_partitioners_on_fresh_data():
         best = np.min([mean[data, query, 16, name] for name in PAPER], axis=0)
         ratios[data, query] = mean[data, query, 16, "cost_tree"] / best
     assert np.mean([ratios[w][2] for w in WORKLOADS[:3]]) <= 0.85
-    assert ratios["SKEW", "SKEW"][2] <= 0.75
+    assert ratios["SKEW", "SKEW"][2] <= 0.70
     assert max(ratio.max() for ratio in ratios.values()) <= 1.03
 
 
