@@ -63,10 +63,10 @@ def reproduce(folder: str | Path, quick: bool, progress: Progress = print) -> Pa
         progress(part.__name__.replace("_", " "))
         figures += part(effort)
     for figure in figures:
-        write_csv(figure, target / f"{figure.name}.csv")
+        write_csv(figure, target / f"sifter-{figure.name}.csv")
         if not isinstance(figure.rows[0][0], str):
-            write_plot(figure, target / f"{figure.name}.png")
-    write_plan_picture(target / "plan.png")
+            write_plot(figure, target / f"sifter-{figure.name}.png")
+    write_plan_picture(target / "sifter-plan.png")
     page = target / "sifter.md"
     page.write_text(markdown(figures, effort), encoding="utf-8")
     return page
@@ -234,18 +234,18 @@ def markdown(figures: Sequence[Figure], effort: Effort) -> str:
     lines = [
         "# NR sifters: the paper's experiments",
         "",
-        "Written by `python -m planning.sifter.reproduce docs/reproduction/sifter`; "
+        "Written by `headgate reproduce sifter`; "
         f"{effort.seeds} seeds, {effort.fresh:,} fresh tuples each. "
         "Gain is 1 - loss over the loss of random dropping.",
         "",
-        "![A plan](plan.png)",
+        "![A plan](sifter-plan.png)",
         "",
         "A plan of 16 regions: tuples (dots), queries (crosses), and the quality over all z.",
     ]
     for figure in figures:
         lines += ["", f"## {figure.title}", ""]
         if not isinstance(figure.rows[0][0], str):
-            lines += [f"![{figure.title}]({figure.name}.png)", ""]
+            lines += [f"![{figure.title}](sifter-{figure.name}.png)", ""]
         else:
             lines += [f"{figure.y_label[0].upper()}{figure.y_label[1:]}.", ""]
         lines += ["| " + " | ".join(figure.columns) + " |", "|---" * len(figure.columns) + "|"]
@@ -288,7 +288,7 @@ def _best(work: Callable[[], Any], repeats: int = 3) -> float:
 def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(prog="python -m planning.sifter.reproduce")
-    parser.add_argument("folder", help="where to write, for example docs/reproduction/sifter")
+    parser.add_argument("folder", help="where to write, for example docs/reproduction")
     parser.add_argument("--quick", action="store_true", help="one seed, few points")
     given = parser.parse_args()
     print(reproduce(given.folder, given.quick))

@@ -26,7 +26,7 @@ def test_the_command_writes_every_figure(tmp_path):
         rows = list(csv.reader(table.open()))
         assert len(rows) > 1
         assert len({len(row) for row in rows}) == 1
-    with (tmp_path / "figure-8.csv").open() as stream:
+    with (tmp_path / "sifter-figure-8.csv").open() as stream:
         rows = list(csv.reader(stream))
     quality = np.array(rows[1:], dtype=float)
     assert (np.diff(quality[:, 1:], axis=0) > 0).all()  # more is kept, more is answered
