@@ -18,6 +18,8 @@ module           offers
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
 ``demo``         ``land(folder, batch)``: a batch of generated samples for the demo stream
 ``figures``      ``draw(plan, axes)`` and further pictures for the report
+``reproduce``    ``reproduce(folder, quick, progress)``: the paper's figures and tables
+``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan anew
 ===============  ==========================================================================
 
 Modules are imported on first use: a source node never loads a planner.
@@ -26,6 +28,7 @@ Modules are imported on first use: a source node never loads a planner.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -64,6 +67,10 @@ class Family:
     """One family; ``family.room("planner")`` is its module ``planning.<name>.planner``."""
 
     name: str
+
+    def has_room(self, module: str) -> bool:
+        """Whether the family has an optional module."""
+        return importlib.util.find_spec(f"planning.{self.name}.{module}") is not None
 
     def room(self, module: str) -> ModuleType:
         """Import and return one of the family's modules."""

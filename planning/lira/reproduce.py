@@ -330,6 +330,7 @@ def write(folder: Path, table: Table) -> list[Path]:
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "headgate"  # else ids in the file differ every time
     from matplotlib import pyplot
 
     path = folder / f"{table.name}.csv"

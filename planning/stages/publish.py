@@ -10,6 +10,7 @@ from typing import Any
 from planning.artifacts import Manifest, SigningKey, Store, TrustedKeys
 from planning.artifacts.manifest import from_time, to_time
 from planning.home import Home
+from planning.stages import reevaluate
 from planning.stages.run import Run
 from planning.stages.solve import candidate
 from planning.streams import StreamDefinition
@@ -25,15 +26,19 @@ def publish(
     Nothing is published twice: a run that is repeated finds its own version in the store. Returns
     None for a dry run or a refused plan.
     """
-    verdict = run.read("verdict")
-    if dry_run or verdict["decision"] != "publish":
+    if dry_run:
         return None
+    verdict = run.read("verdict")
     definition = run.definition()
+    plan = candidate(run)
+    reevaluate.record(home, definition, plan, from_time("created_at", created_at).timestamp())
+    if verdict["decision"] != "publish":
+        return None
     signer = SigningKey.load_or_create(home.keys)
     store = Store(home.plans, TrustedKeys.load(home.keys))
     manifest = store.publish(
         definition.stream,
-        candidate(run),
+        plan,
         family=definition.family,
         signer=signer,
         created_at=created_at,

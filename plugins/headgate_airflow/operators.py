@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -49,6 +50,8 @@ STATISTICS_APPS = {
 }
 """The Spark application that makes each family's statistics; a test asks for one per family."""
 
+SCHEDULED = "scheduled__"
+"""How Airflow's ids of scheduled runs begin."""
 REJECTED = 3
 """Exit code of a Spark application that judged its input unusable."""
 EXIT_CODE = re.compile(r"(?:Error|spark exit) code is: (\d+)")
@@ -100,11 +103,16 @@ class CollectOperator(StageOperator):
 
     def stage(self, home: Home, run: Run, context: Context) -> str:
         """Collect, or skip the run if there is nothing new."""
+        from planning.stages import reevaluate
         from planning.stages.collect import NothingNew, collect
 
         params = context["params"]
         changes = overrides(self.definition, params)
         definition = self.definition.with_parameters(changes) if changes else self.definition
+        if context["run_id"].startswith(SCHEDULED) and not run.has("collected"):
+            wanted, why = reevaluate.due(home, definition, time.time())
+            if not wanted:
+                raise AirflowSkipException(why)
         try:
             collected = collect(home, definition, context["run_id"], force=params["force"])
         except NothingNew as nothing:
@@ -147,14 +155,11 @@ class PublishOperator(StageOperator):
         """Publish, or skip with the reason."""
         from planning.stages.publish import publish
 
-        verdict = run.read("verdict")
-        if verdict["decision"] != "publish":
-            raise AirflowSkipException(f"the gate refused the plan: {verdict['reason']}")
         created_at = datetime.now(UTC).isoformat(timespec="seconds")
         dry_run = context["params"]["dry_run"]
         manifest = publish(home, run, created_at=created_at, dry_run=dry_run)
-        if dry_run or manifest is None:
-            raise AirflowSkipException("dry run: the plan passed the gate and was not published")
+        if manifest is None:
+            raise AirflowSkipException(_why_not(run.read("verdict")))
         context["outlet_events"][self.asset].extra = {
             "version": manifest["version"],
             "digest": manifest.get("digest", ""),
@@ -163,6 +168,13 @@ class PublishOperator(StageOperator):
             "run": context["run_id"],
         }
         return manifest
+
+
+def _why_not(verdict: dict[str, Any]) -> str:
+    """Say why nothing was published."""
+    if verdict["decision"] != "publish":
+        return f"the gate refused the plan: {verdict['reason']}"
+    return "dry run: the plan passed the gate and was not published"
 
 
 class SparkAppOperator(SparkSubmitOperator):

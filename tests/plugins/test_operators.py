@@ -253,3 +253,17 @@ def test_every_family_has_a_statistics_app(repository):
     assert set(STATISTICS_APPS) == set(families.NAMES)
     for app in STATISTICS_APPS.values():
         assert (repository / "spark_apps" / app).is_file()
+
+
+def test_a_scheduled_run_that_is_not_due_is_skipped(definition, empty_home, context, monkeypatch):
+    from airflow.sdk.exceptions import AirflowSkipException
+    from headgate_airflow.operators import CollectOperator
+
+    from planning.stages import reevaluate
+
+    monkeypatch.setattr(reevaluate, "due", lambda *_: (False, "next look in 60 s"))
+    collect = CollectOperator(task_id="collect", definition=definition)
+    with pytest.raises(AirflowSkipException, match="next look in 60 s"):
+        collect.execute(context("scheduled__2026-01-01T00:00:00+00:00"))
+    with pytest.raises(AirflowSkipException, match="no new parquet files"):
+        collect.execute(context("manual__2026-01-01T00:00:00+00:00"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from planning.arrays import frozen
 from planning.errors import ArtifactError, InvalidInput, StatisticsError
 from planning.lira.axis import ErrorAxis
 from planning.lira.correction import BudgetCorrection
@@ -20,7 +21,7 @@ from planning.lira.planner import levels_of
 from planning.lira.planner import plan as make_plan
 from planning.lira.shedder import Shedder
 from planning.lira.simulate import evaluate, in_order, server_view
-from planning.lira.stations import RoamingNode, broadcasts, place_evenly
+from planning.lira.stations import RoamingNode, Stations, broadcasts, place_evenly
 from planning.lira.statistics import Statistics, build
 from planning.runtime import ThrotLoop
 from planning.streams import Attribute, Query
@@ -348,3 +349,15 @@ def test_a_frame_survives_its_bytes():
         Frame((0.0, 0.0, 0.0, 1.0), 10, 5.0, 100.0, 95)
     with pytest.raises(InvalidInput, match="Δmin < Δmax"):
         Frame((0.0, 0.0, 1.0, 1.0), 10, 5.0, 5.0, 95)
+
+
+def test_a_node_stays_with_its_station_while_covered():
+    stations = Stations(frozen([0.0, 10.0]), frozen([0.0, 0.0]), frozen([8.0, 8.0]))
+    x, y = np.array([4.0, 6.0, 9.0, 30.0]), np.zeros(4)
+    stay = np.array([1, 0, 0, -1], dtype=np.int64)
+    # Covered by both: stays, though the other is nearer. Out of reach: handed off, to the nearest.
+    wanted = [1, 0, 1, 1]
+    assert stations.serving_all(x, y, stay).tolist() == wanted
+    found = [stations.serving(a, 0.0, int(c)) for a, c in zip(x.tolist(), stay, strict=True)]
+    assert found == wanted
+    assert stations.serving_all(x, y, np.full(4, -1, dtype=np.int64)).tolist() == [0, 1, 1, 1]

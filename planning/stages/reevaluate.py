@@ -1,0 +1,31 @@
+"""Which scheduled runs plan anew: a family may look less often while its plans stay the same.
+
+A family with a module ``reevaluation`` decides (``due``) and keeps its state (``record``); for the
+others every scheduled run plans. Runs triggered by hand always plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planning import families
+from planning.home import Home
+from planning.streams import StreamDefinition
+
+ROOM = "reevaluation"
+
+
+def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, str]:
+    """Return whether a scheduled run should plan, and why."""
+    family = families.family(definition.family)
+    if not family.has_room(ROOM):
+        return True, "every scheduled run plans"
+    decided: tuple[bool, str] = family.room(ROOM).due(home, definition, now_s)
+    return decided
+
+
+def record(home: Home, definition: StreamDefinition, plan: Any, now_s: float) -> None:
+    """Note what a run found, for the next decision."""
+    family = families.family(definition.family)
+    if family.has_room(ROOM):
+        family.room(ROOM).record(home, definition, plan, now_s)
