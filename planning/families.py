@@ -85,7 +85,8 @@ def family(name: str) -> Family:
     >>> family("sieve")
     Traceback (most recent call last):
     ...
-    planning.errors.InvalidInput: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
+    planning.errors.InvalidInput: family must be one of sifter, lira, attributes, joins, fit, \
+got 'sieve'
     """
     if name not in NAMES:
         raise InvalidInput(f"family must be one of {', '.join(NAMES)}, got {name!r}")

@@ -213,7 +213,7 @@ class StreamDefinition(Section):
 
     @cached_property
     def sample_columns(self) -> tuple[str, ...]:
-        """Return the columns of a monitoring sample: the attributes, and the time if there is one."""
+        """Return the columns of a sample: the attributes, and the time if there is one."""
         time_column = self.samples.time_column
         extra = (time_column,) if time_column and time_column not in self.attribute_names else ()
         return (*self.attribute_names, *extra)

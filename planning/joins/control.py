@@ -210,11 +210,17 @@ class Controller:
             self.estimate = self.recent  # without what was learned before the drift
 
     def _caught(self, take: FloatArray, volumes: FloatArray) -> float:
-        """Share of all output that the selection catches now, over what the plan promises."""
+        """Share of all output that the selection catches now, over what the plan promises.
+
+        Two standard errors in the plan's favour: what lies outside the selection is little known.
+        """
         assert self.plan is not None
-        shares = []
-        for density in (self.recent.pooled(), self.plan.density):
-            value = volumes * density
-            total = float(value.sum())
-            shares.append(float((take * value).sum()) / total if total > 0 else 1.0)
-        return shares[0] / shares[1] if shares[1] > 0 else 1.0
+        promised = volumes * self.plan.density
+        worth, variance = self.recent.measured()
+        value = volumes * worth
+        outside = float(((1.0 - take) * value).sum())
+        outside -= 2.0 * float(np.sqrt(((volumes * (1.0 - take)) ** 2 * variance).sum()))
+        inside = float((take * value).sum())
+        share = inside / max(inside + max(outside, 0.0), 1e-300)
+        hoped = float((take * promised).sum()) / max(float(promised.sum()), 1e-300)
+        return share / hoped if hoped > 0 else 1.0

@@ -28,6 +28,7 @@ class OnlineEstimate:
         self._utilities = values
         self.hits = np.zeros(shape)
         self.value = np.zeros(shape)
+        self.square = np.zeros(shape)  # sum of squared utilities, for the error of the value
         self.comparisons = np.zeros(shape)
 
     def update(self, hits: IntArray, comparisons: IntArray, elapsed_s: float) -> None:
@@ -36,6 +37,8 @@ class OnlineEstimate:
         found = hits.astype(np.float64)
         self.hits = kept * self.hits + np.moveaxis(found.sum(axis=4), 2, 3)
         self.value = kept * self.value + np.einsum("hijab,ab->hiaj", found, self._utilities)
+        squares = np.einsum("hijab,ab->hiaj", found, self._utilities**2)
+        self.square = kept * self.square + squares
         self.comparisons = kept * self.comparisons + np.moveaxis(comparisons, 2, 3)
 
     @property
@@ -49,20 +52,17 @@ class OnlineEstimate:
         value, hits, made = (a[pick].sum(axis=0) for a in (self.value, self.hits, self.comparisons))
         return selection.shrunk_density(value, hits, made, prior_hits)
 
-    def pooled(self) -> FloatArray:
-        """Value per comparison of both halves as measured; items never compared get an estimate."""
-        made = self.comparisons.sum(axis=0)
-        worth = self.value.sum(axis=0) / np.maximum(made, 1.0)
-        return np.where(made > 0, worth, self.density())
-
-    def measured(self, half: int) -> tuple[FloatArray, FloatArray]:
-        """Value per comparison of one half as measured, and its variance.
+    def measured(self, half: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Value per comparison as measured, of one half or both, and its variance.
 
         Items never compared get their estimate. Matches come in clusters, so their number varies
         more than a Poisson count; one unseen hit keeps an empty item's variance from zero.
         """
-        made, value = self.comparisons[half], self.value[half]
-        mean = value.sum() / max(float(self.hits[half].sum()), 1e-12)
+        pick = slice(None) if half is None else slice(half, half + 1)
+        value, square, hits, made = (
+            a[pick].sum(axis=0) for a in (self.value, self.square, self.hits, self.comparisons)
+        )
+        usual = square.sum() / max(float(hits.sum()), 1e-12)
         seen = np.maximum(made, 1.0)
         worth = np.where(made > 0, value / seen, self.density(half))
-        return worth, CLUSTERING * (value + mean) * mean / seen**2
+        return worth, CLUSTERING * (square + usual) / seen**2

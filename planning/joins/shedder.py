@@ -21,6 +21,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput, check_between
 from planning.joins import probe
 from planning.joins.control import Controller, View
+from planning.joins.cost import MeasuredCost
 from planning.joins.engine import Matches, Selection, WindowedJoin
 from planning.joins.model import Tuples, combine_utilities, types_in_range
 from planning.joins.plan import Plan, Setting
@@ -96,7 +97,7 @@ class Shedder:
         self._tick_s = tick_s
         self.budget_per_s, self.cpu_share, self.adapt = budget_per_s, cpu_share, adapt
         self._clock, self._seed = clock, seed
-        self.unit_cost_s = plan.unit_cost_s  # seconds per comparison
+        self.cost = MeasuredCost(plan.unit_cost_s)
         self._offered = self._possible = self._granted = self._unreadable = 0
         self._dropped = self._unknown = 0
         self._numbers = [0, 0]
@@ -208,7 +209,8 @@ class Shedder:
         np.add.at(self._arrived, (stream, batch.kind), 1)
         before, begun = self.join.tally.total[0], self._clock()
         matches = self.join.push_merged(stream, numbers, batch)
-        self._measure(int(self.join.tally.total[0] - before), self._clock() - begun)
+        compared = int(self.join.tally.total[0] - before)
+        self.cost.observe(len(batch), compared, self._clock() - begun)
         self._tick()
         return matches
 
@@ -224,14 +226,6 @@ class Shedder:
 
     def _select(self, take: FloatArray, oldest: BoolArray) -> None:
         self.join.select(Selection.of_fractions(take, oldest))
-
-    def _measure(self, compared: int, seconds: float) -> None:
-        """Follow the cost per comparison: feed-forward control needs it."""
-        if compared <= 0 or seconds <= 0:
-            return
-        cost = seconds / compared
-        old = self.unit_cost_s
-        self.unit_cost_s = cost if old is None else (1 - SMOOTHING) * old + SMOOTHING * cost
 
     def _tick(self) -> None:
         """Decide anew once a tick of stream time has passed."""
@@ -280,14 +274,14 @@ class Shedder:
         arrived, self._arrived = self._arrived, np.zeros_like(self._arrived)
         return View(
             now, elapsed, arrived, np.zeros_like(arrived), self.join.populations(), hits, made,
-            self._affordable(),
+            self._affordable(float(arrived.sum()) / elapsed),
         )  # fmt: skip
 
-    def _affordable(self) -> float:
+    def _affordable(self, tuples_per_s: float) -> float:
         if self.budget_per_s is not None:
             return self.budget_per_s * self.tick_s
-        if self.cpu_share is not None and self.unit_cost_s:
-            return self.cpu_share * self.tick_s / self.unit_cost_s
+        if self.cpu_share is not None:
+            return self.cost.affordable(self.cpu_share * self.tick_s, tuples_per_s * self.tick_s)
         return float("inf")
 
     def offer(self, batch: Mapping[str, Any]) -> BoolArray:

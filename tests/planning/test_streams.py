@@ -99,7 +99,12 @@ def test_a_query_over_an_unknown_attribute_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "field"),
-    [("stream: [", "file"), ("- 1\n- 2\n", "file"), ("", "file"), ("stream: a\nstream: b\n", "stream")],
+    [
+        ("stream: [", "file"),
+        ("- 1\n- 2\n", "file"),
+        ("", "file"),
+        ("stream: a\nstream: b\n", "stream"),
+    ],
 )
 def test_text_that_is_no_definition(tmp_path: Path, text: str, field: str) -> None:
     assert problems(tmp_path, text)[0][1] == field
