@@ -5,6 +5,7 @@ unreadable or their signatures fail: raise the format's version instead of rewri
 """
 
 import importlib.util
+import json
 import tempfile
 from pathlib import Path
 
@@ -37,6 +38,9 @@ DOCUMENTS = {
         "pins": {"low": [[0.25, 0.0]], "high": [[0.5, 1.0]]},
     },
 }  # fmt: skip
+# The other families' documents are the plans of their demo streams.
+for _source in sorted((FOLDER / "documents").glob("*.json")):
+    DOCUMENTS[_source.stem] = json.loads(_source.read_text(encoding="utf-8"))
 
 
 def files(family: str) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from planning import families
 from planning.artifacts import TrustedKeys, codec, manifest
 
 
@@ -10,7 +11,7 @@ def golden(tally, load_module):
     return load_module("golden")
 
 
-@pytest.fixture(params=["tally", "sifter"])
+@pytest.fixture(params=["tally", *families.NAMES])
 def family(request):
     return request.param
 
