@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from planning.joins.generator import Workload
 from planning.joins.indexes import InvertedIndexJoin, ScanJoin
 from planning.joins.linear_program import optimum
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, tuples
+from planning.joins.plan import Plan
 from planning.joins.reference import brute_force
 from planning.joins.shedder import Shedder
 from planning.joins.statistics import merge
@@ -272,24 +274,39 @@ def _sustained(quick: bool) -> tuple[float, float]:
 
 
 def real_time(quick: bool) -> list[Row]:
-    """Give both operators the same processor time on the real engine."""
-    scene = Scene(Workload(skew=0.8), rates=8000.0, warm_up_s=0.0, seconds=26.0 if quick else 34.0)
-    plan = scene.plan()
+    """Give the plan and random dropping about the same processor time on the real engine."""
+    seconds = 26.0 if quick else 40.0
+    rows = []
+    for name, rate, vocabulary, met in (
+        ("inverted index, 1,000/s", 1000.0, None, True),
+        ("bitmaps, 8,000/s", 8000.0, 100, None),
+    ):
+        scene = Scene(Workload(skew=0.8), rates=rate, warm_up_s=0.0, seconds=seconds)
+        gain, text = _under_a_budget(scene, replace(scene.plan(), vocabulary=vocabulary))
+        required = "above random" if met else "reported"
+        bar = f"real engine under a processor budget: {name}"
+        rows.append(row(bar, required, text, gain > 1.0 if met else None))
+    return rows
+
+
+def _under_a_budget(scene: Scene, plan: Plan) -> tuple[float, str]:
     left, right = scene.streams
-    whole = Shedder(plan, 1.0, adapt=False)
-    full_s, full = _timed(lambda: len(whole.push_pair(left, right)))
+
+    def joined(shedder: Shedder, streams: Any) -> tuple[float, int]:
+        found = len(shedder.push_pair(*streams))
+        return shedder.counters.busy_s, found
+
+    Shedder(plan).push_pair(left.slice(0, 10), right.slice(0, 10))  # compile
+    full_s, full = joined(Shedder(plan, 1.0, adapt=False), (left, right))
     share = 0.4 * full_s / scene.seconds
-    shedder = Shedder(plan, cpu_share=min(share, 1.0))
-    ours_s, ours = _timed(lambda: len(shedder.push_pair(left, right)))
+    ours_s, ours = joined(Shedder(plan, cpu_share=min(share, 1.0)), (left, right))
     kept = [simulate.thinned(part, ours_s / full_s) for part in (left, right)]
-    random = Shedder(plan, 1.0, adapt=False)
-    random_s, dropped = _timed(lambda: len(random.push_pair(kept[0], kept[1])))
+    random_s, dropped = joined(Shedder(plan, 1.0, adapt=False), kept)
     gain = (ours / ours_s) / (dropped / random_s)
-    text = (
-        f"{ours / full:.2f} of the output in {ours_s / full_s:.2f} of the time; random dropping "
-        f"{dropped / full:.2f} in {random_s / full_s:.2f}; {gain:.1f} × per second of work"
+    return gain, (
+        f"budget 0.40: {ours / full:.2f} of the output in {ours_s / full_s:.2f} of the time; "
+        f"random dropping {dropped / full:.2f} in {random_s / full_s:.2f}; {gain:.1f} × per second"
     )
-    return [row("real engine under a processor budget, 8,000/s", "above random", text, gain > 1.0)]
 
 
 def real_streams(quick: bool) -> list[Row]:

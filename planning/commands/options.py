@@ -60,7 +60,9 @@ def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> N
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     console = Console()
-    console.print(table, width=None if console.is_terminal else UNATTENDED_WIDTH)
+    if not console.is_terminal:
+        console = Console(width=UNATTENDED_WIDTH)
+    console.print(table)
 
 
 def _cell(value: Any) -> str:

@@ -10,13 +10,15 @@ import numpy as np
 
 from planning.arrays import FloatArray
 from planning.joins import algorithms
+from planning.joins.control import Controller
 from planning.joins.costmodel import Strategy, Trace, run
 from planning.joins.engine import Selection
 from planning.joins.experiments import Scene
 from planning.joins.generator import BURST, FREQUENCIES, Workload
 from planning.joins.model import Condition, Windows, concatenate
 from planning.joins.planner import solve
-from planning.joins.strategies import Fixed, PlannedRate
+from planning.joins.statistics import Statistics, assemble
+from planning.joins.strategies import Fixed, PlannedRate, Untyped
 
 UNLIMITED = 1e15  # comparisons per second
 
@@ -76,14 +78,26 @@ def utility_improvement(scene: Scene, seeds: int = 1, seconds: float = 240.0) ->
         statistics, scene.condition, utilities=np.asarray(scene.utilities), vocabulary=vocabulary
     )
     blind = solve(
-        statistics, scene.condition, utilities=np.ones(len(scene.utilities)), vocabulary=vocabulary
+        untyped(statistics), scene.condition, utilities=np.ones(1), vocabulary=vocabulary
     )
-    gained = [0.0, 0.0]
+    without = with_types = 0.0
     for seed in range(seeds):
         here = scene.but(seed=scene.seed + seed)
-        for k, plan in enumerate((blind, aware)):
-            gained[k] += here.output(here.planned(plan))
-    return gained[1] / gained[0]
+        without += here.output(Untyped(Controller.of(blind), len(scene.utilities)))
+        with_types += here.output(here.planned(aware))
+    return with_types / without
+
+
+def untyped(statistics: Statistics) -> Statistics:
+    """Return the match histogram with all types taken together."""
+    return assemble(
+        statistics.windows,
+        ("any",),
+        statistics.hits.sum(axis=(2, 3), keepdims=True),
+        statistics.comparisons.sum(axis=2, keepdims=True),
+        statistics.type_counts.sum(axis=1, keepdims=True),
+        statistics.span_s,
+    )
 
 
 def adaptive_utility_improvement(scene: Scene) -> float:

@@ -212,14 +212,14 @@ class Controller:
     def _caught(self, take: FloatArray, volumes: FloatArray) -> float:
         """Share of all output that the selection catches now, over what the plan promises.
 
-        Two standard errors in the plan's favour: what lies outside the selection is little known.
+        Half a standard error in the plan's favour: what lies outside the selection is little known.
         """
         assert self.plan is not None
         promised = volumes * self.plan.density
         worth, variance = self.recent.measured()
         value = volumes * worth
         outside = float(((1.0 - take) * value).sum())
-        outside -= 2.0 * float(np.sqrt(((volumes * (1.0 - take)) ** 2 * variance).sum()))
+        outside -= 0.5 * float(np.sqrt(((volumes * (1.0 - take)) ** 2 * variance).sum()))
         inside = float((take * value).sum())
         share = inside / max(inside + max(outside, 0.0), 1e-300)
         hoped = float((take * promised).sum()) / max(float(promised.sum()), 1e-300)

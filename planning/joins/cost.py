@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-FORGET = 0.97
+FORGET = 0.85
 TINY = 1e-12
 
 

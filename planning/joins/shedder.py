@@ -45,6 +45,7 @@ class Counters:
     ignored: int  # tuples older than the windows
     clock_resets: int
     unknown_types: int
+    busy_s: float  # processor time spent joining
     stale: bool  # the plan's order has been found wrong; a new plan is wanted
 
     @property
@@ -100,6 +101,7 @@ class Shedder:
         self.cost = MeasuredCost(plan.unit_cost_s)
         self._offered = self._possible = self._granted = self._unreadable = 0
         self._dropped = self._unknown = 0
+        self._busy_s = 0.0
         self._numbers = [0, 0]
         self._start(plan, load)
 
@@ -151,6 +153,7 @@ class Shedder:
             ignored=int(total[probe.EXPIRED_IN]),
             clock_resets=int(total[probe.RESETS]),
             unknown_types=self._unknown,
+            busy_s=self._busy_s,
             stale=self.controller.stale,
         )
 
@@ -210,7 +213,9 @@ class Shedder:
         before, begun = self.join.tally.total[0], self._clock()
         matches = self.join.push_merged(stream, numbers, batch)
         compared = int(self.join.tally.total[0] - before)
-        self.cost.observe(len(batch), compared, self._clock() - begun)
+        spent = self._clock() - begun
+        self._busy_s += spent
+        self.cost.observe(len(batch), compared, spent)
         self._tick()
         return matches
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -144,6 +144,29 @@ class FeedForward:
         if self.controller.stale and self.stale_since is None:
             self.stale_since = view.now
         return Selection.of_fractions(decision.take, decision.oldest), decision.full_fraction
+
+
+@dataclass(eq=False)
+class Untyped:
+    """Feed-forward control by a plan that knows no types: every type is compared alike."""
+
+    controller: Controller
+    types: int
+
+    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection, float]:
+        """Decide on all types together."""
+        decision = self.controller.decide(
+            replace(
+                view,
+                arrived=view.arrived.sum(axis=1, keepdims=True),
+                waiting=view.waiting.sum(axis=1, keepdims=True),
+                hits=view.hits.sum(axis=(3, 4), keepdims=True),
+                comparisons=view.comparisons.sum(axis=3, keepdims=True),
+            )
+        )
+        take = np.repeat(decision.take, self.types, axis=1)
+        oldest = np.repeat(decision.oldest, self.types, axis=1)
+        return Selection.of_fractions(take, oldest), decision.full_fraction
 
 
 @dataclass(eq=False)
