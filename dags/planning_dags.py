@@ -61,7 +61,12 @@ def planning_dag(definition: StreamDefinition) -> DAG:
         plan = Asset(name=asset_name(stream), uri=f"headgate://plans/{stream}")
         chain(
             CollectOperator(task_id="collect", definition=definition, execution_timeout=SHORT),
-            ValidateOperator(task_id="validate", stream=stream, execution_timeout=LONG),
+            ValidateOperator(
+                task_id="validate",
+                stream=stream,
+                family=definition.family,
+                execution_timeout=LONG,
+            ),
             StatisticsOperator(
                 task_id="statistics",
                 stream=stream,

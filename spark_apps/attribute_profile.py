@@ -263,7 +263,8 @@ def _last_rows(
     return np.stack([table.column(c).to_numpy() for c in columns], axis=1)[::-1]
 
 
-def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    """Make the attribute profile of the run."""
     definition = run.definition()
     samples = read_parquet(spark, run.train, definition.sample_columns)
     statistics = build(samples, definition)
@@ -278,7 +279,7 @@ def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="attribute_profile", description=__doc__)
-    return run_app("attribute_profile", argv, _work, parser)
+    return run_app("attribute_profile", argv, work, parser)
 
 
 if __name__ == "__main__":

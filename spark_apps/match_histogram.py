@@ -131,7 +131,8 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     return assemble(windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], span)
 
 
-def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    """Make the match histogram of the run."""
     definition = run.definition()
     samples = read_parquet(spark, run.train, Layout.of(definition).columns)
     statistics = build(samples, definition)
@@ -143,7 +144,7 @@ def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="match_histogram", description=__doc__)
-    return run_app("match_histogram", argv, _work, parser)
+    return run_app("match_histogram", argv, work, parser)
 
 
 if __name__ == "__main__":

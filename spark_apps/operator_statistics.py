@@ -79,7 +79,8 @@ def _vectors(batch: pa.RecordBatch) -> FloatArray:
     return np.column_stack(columns).astype(np.float64)
 
 
-def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    """Make the operator statistics of the run."""
     definition = run.definition()
     statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
     run.write("statistics", statistics.to_document())
@@ -92,7 +93,7 @@ def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="operator_statistics", description=__doc__)
-    return run_app("operator_statistics", argv, _work, parser)
+    return run_app("operator_statistics", argv, work, parser)
 
 
 if __name__ == "__main__":

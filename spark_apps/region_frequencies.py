@@ -90,7 +90,8 @@ def _dense(counted: DataFrame, regions: int) -> IntArray:
     return counts
 
 
-def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    """Make the sifter's statistics of the run."""
     definition = run.definition()
     statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
     run.write("statistics", statistics.to_document())
@@ -101,7 +102,7 @@ def _work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="region_frequencies", description=__doc__)
-    return run_app("region_frequencies", argv, _work, parser)
+    return run_app("region_frequencies", argv, work, parser)
 
 
 if __name__ == "__main__":

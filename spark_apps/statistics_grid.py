@@ -142,7 +142,8 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
     return F.least(index, F.lit(cells - 1))
 
 
-def _work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
+    """Make the statistics grid of the run."""
     definition = run.definition()
     made: Grid
     if definition.family == "lira":
@@ -165,7 +166,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="statistics_grid", description=__doc__)
     parser.add_argument("--cells", type=int, help="cells on each side; not for lira")
-    return run_app("statistics_grid", argv, _work, parser)
+    return run_app("statistics_grid", argv, work, parser)
 
 
 if __name__ == "__main__":

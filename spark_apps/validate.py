@@ -8,6 +8,7 @@ paragraph on stderr; its samples are not written.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from expectations import checkpoint, rules
 from expectations.building import Suite
 from planning.errors import BatchRejected, InvalidInput
 from planning.sampling import in_holdout, stable_keys
-from planning.stages.run import Run
+from planning.stages.run import MADE_AHEAD, Run
 from planning.streams import StreamDefinition
 from spark_apps.messages import empty_split, explain, too_much_quarantined
 from spark_apps.reading import FILE, LINE, RAW, never_filled, read_samples
@@ -222,7 +223,8 @@ def _remove(folder: UPath) -> None:
         folder.fs.rm(folder.path, recursive=True)
 
 
-def _work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
+def work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
+    """Validate the run's samples; reject a bad batch."""
     data_docs = UPath(arguments.data_docs) if arguments.data_docs else run.folder / "data_docs"
     report = validate(spark, run, data_docs, time.time())
     if not report["success"]:
@@ -231,13 +233,31 @@ def _work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
         f"validate: {report['clean']} of {report['rows']} rows are clean, {report['train']} to "
         f"train, {report['holdout']} held out"
     )
+    if arguments.then:
+        make_statistics(spark, run, arguments)
+
+
+def make_statistics(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
+    """Make the statistics in this session, and leave a mark; the statistics stage then has them.
+
+    Starting Spark costs more than reducing a small batch. Whatever fails here is left to the
+    statistics stage, which does the work in a session of its own and says what is wrong.
+    """
+    spark.catalog.clearCache()
+    try:
+        importlib.import_module(f"spark_apps.{arguments.then}").work(spark, run, arguments)
+    except Exception as error:
+        print(f"validate: {arguments.then} is left to its own stage: {error}")
+        return
+    run.write(MADE_AHEAD, {"app": arguments.then})
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
     parser.add_argument("--data-docs", help="folder of the Data Docs; default: below the run")
-    return run_app("validate", argv, _work, parser)
+    parser.add_argument("--then", metavar="APP", help="app that makes the statistics right away")
+    return run_app("validate", argv, work, parser)
 
 
 if __name__ == "__main__":

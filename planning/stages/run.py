@@ -29,6 +29,8 @@ from planning.errors import PlanningError, StoreError
 from planning.home import Home
 from planning.streams import StreamDefinition, parse
 
+MADE_AHEAD = "statistics_made_ahead"
+"""Mark of statistics that validate made in its own Spark session."""
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -98,6 +100,13 @@ class Run:
             raise PlanningError(f"{path} is not valid JSON ({error}); run its stage again") from (
                 None
             )
+
+    def take(self, name: str) -> bool:
+        """Remove ``<name>.json``; return whether it was there."""
+        there = self.has(name)
+        if there:
+            (self.folder / f"{name}.json").unlink()
+        return there
 
     def has(self, name: str) -> bool:
         """Whether ``<name>.json`` has been written."""

@@ -33,7 +33,7 @@ from headgate_airflow.links import DataDocsLink, PlanLink
 from headgate_airflow.places import APPS, REPOSITORY, cache_folder
 from planning.errors import PlanningError, StoreError
 from planning.home import Home
-from planning.stages.run import Run
+from planning.stages.run import MADE_AHEAD, Run
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -231,13 +231,15 @@ class ValidateOperator(SparkAppOperator):
 
     operator_extra_links = (DataDocsLink(),)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, family: str, **kwargs: Any) -> None:
         super().__init__(app=VALIDATE_APP, **kwargs)
+        self.then = STATISTICS_APPS[family].removesuffix(".py")
 
     def arguments(self, home: Home, run: Run) -> list[str]:
-        """Return the application's arguments, among them the place of the Data Docs."""
+        """Return the application's arguments: the Data Docs' place, and what to do next."""
+        run.take(MADE_AHEAD)
         folder = home.validation / self.stream
-        return [*super().arguments(home, run), "--data-docs", str(folder)]
+        return [*super().arguments(home, run), "--data-docs", str(folder), "--then", self.then]
 
     def reason(self, run: Run) -> str:
         """Return the batch-level rule that the samples broke."""
@@ -245,10 +247,22 @@ class ValidateOperator(SparkAppOperator):
 
 
 class StatisticsOperator(SparkAppOperator):
-    """Reduce a run's samples to the family's statistics."""
+    """Reduce a run's samples to the family's statistics.
+
+    Validate has usually made them in its own Spark session; cleared and run again, this stage
+    makes them anew.
+    """
 
     def __init__(self, *, family: str, **kwargs: Any) -> None:
         super().__init__(app=STATISTICS_APPS[family], **kwargs)
+
+    def execute(self, context: Context) -> None:
+        """Take what validate made, or submit the application."""
+        _, run = run_of(self.stream, context)
+        if run.take(MADE_AHEAD) and run.has("statistics"):
+            self.log.info("the statistics were made in validate's Spark session")
+            return
+        super().execute(context)
 
 
 class BrokenDefinitionOperator(BaseOperator):

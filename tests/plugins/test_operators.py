@@ -158,7 +158,7 @@ def test_a_rejected_batch_fails_without_retry(empty_home, context, tmp_path, mon
     run.write("validation", {"success": False, "error": "samples.min_rows asks for 100 rows"})
     fake_spark_submit(tmp_path / "bin", "exit 3", monkeypatch)
     with pytest.raises(AirflowFailException, match="asks for 100 rows"):
-        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+        ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r1"))
 
 
 def test_a_crash_of_spark_is_retried(empty_home, context, tmp_path, monkeypatch):
@@ -167,7 +167,7 @@ def test_a_crash_of_spark_is_retried(empty_home, context, tmp_path, monkeypatch)
 
     fake_spark_submit(tmp_path / "bin", "echo out of memory; exit 1", monkeypatch)
     with pytest.raises(AirflowException, match="out of memory") as raised:
-        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+        ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r1"))
     assert not isinstance(raised.value, AirflowFailException)
 
 
@@ -178,7 +178,7 @@ def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch, r
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON PATH=$PYTHONPATH > {told}'
     fake_spark_submit(tmp_path / "bin", script, monkeypatch)
-    ValidateOperator(task_id="validate", stream="ticks").execute(context("a:b"))
+    ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("a:b"))
     lines = told.read_text().splitlines()
     assert lines[lines.index("--master") + 1] == "local[2]"
     assert lines[lines.index("--run") + 1] == str(empty_home.runs / "ticks" / "a_b")
@@ -198,7 +198,7 @@ def test_a_master_elsewhere_gets_the_library(empty_home, context, tmp_path, monk
     told = tmp_path / "told"
     script = f'printf "%s\\n" "$@" > {told}'
     fake_spark_submit(tmp_path / "bin", script, monkeypatch, host="spark://far:7077")
-    ValidateOperator(task_id="validate", stream="ticks").execute(context("r"))
+    ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r"))
     lines = told.read_text().splitlines()
     assert lines[lines.index("--master") + 1] == "spark://far:7077"
     names = zipfile.ZipFile(lines[lines.index("--py-files") + 1]).namelist()
@@ -216,7 +216,7 @@ def test_without_a_connection_spark_runs_here(
     told = tmp_path / "told"
     fake_spark_submit(tmp_path / "bin", f'printf "%s\\n" "$@" > {told}', monkeypatch)
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    ValidateOperator(task_id="validate", stream="ticks").execute(context("r"))
+    ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r"))
     lines = told.read_text().splitlines()
     assert lines[lines.index("--master") + 1] == "local[*]"
 
@@ -227,7 +227,7 @@ def test_without_java_the_task_fails_with_the_remedy(empty_home, context, monkey
 
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(AirflowFailException, match="set JAVA_HOME"):
-        ValidateOperator(task_id="validate", stream="ticks").execute(context("r1"))
+        ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r1"))
 
 
 def test_the_code_archive_is_named_after_its_content(tmp_path):
@@ -267,3 +267,19 @@ def test_a_scheduled_run_that_is_not_due_is_skipped(definition, empty_home, cont
         collect.execute(context("scheduled__2026-01-01T00:00:00+00:00"))
     with pytest.raises(AirflowSkipException, match="no new parquet files"):
         collect.execute(context("manual__2026-01-01T00:00:00+00:00"))
+
+
+def test_statistics_made_by_validate_are_taken_once(empty_home, context):
+    from headgate_airflow.operators import StatisticsOperator
+
+    from planning.stages.run import MADE_AHEAD, Run
+
+    run = Run.of(empty_home, "ticks", "r1")
+    run.write("statistics", {"samples": 1})
+    run.write(MADE_AHEAD, {"app": "region_frequencies"})
+    statistics = StatisticsOperator(
+        task_id="statistics", stream="ticks", family="sifter", spark_binary="spark-submit"
+    )
+    statistics.execute(context("r1"))
+    assert not run.has(MADE_AHEAD)
+    assert run.read("statistics") == {"samples": 1}
