@@ -130,6 +130,7 @@ def direction_adapt(
         first = max(0.0, fraction * (w1 + w2) / w1 - w2 / w1)
     if printed:
         return first, fraction * (w1 + w2) / w1 - first * w1 / w2
+    first = min(first, 1.0)  # rounding
     return first, min(1.0, max(0.0, fraction * (w1 + w2) / w2 - first * w1 / w2))
 
 

@@ -18,7 +18,6 @@ from planning.joins.estimate import OnlineEstimate
 from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
-STANDING_S = 0.1  # tuples kept waiting, so that the processor never idles
 DOUBT = 0.85  # of the share of output that the plan promises: below, look closer
 CLOSER = 5.0  # times the monitoring
 PATIENCE = 4.0  # times the memory
@@ -58,8 +57,9 @@ class Controller:
         The operator's windows, and the utility of a match per pair of types.
     plan
         The published plan; None runs purely online.
-    tick_s
-        Time between decisions.
+    tick_s, standing_s
+        Time between decisions, and time's worth of tuples kept waiting so that the processor never
+        idles; 0 where nothing waits.
     monitor_fraction, explore_fraction
         Share of the budget for comparisons with whole windows, with and without a trusted plan.
     memory_s, drift_memory_s
@@ -75,6 +75,7 @@ class Controller:
     values: FloatArray
     plan: Plan | None = None
     tick_s: float = 0.25
+    standing_s: float = 0.1
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
     memory_s: float = 15.0
@@ -174,7 +175,7 @@ class Controller:
 
     def _demand(self, view: View) -> FloatArray:
         """Comparisons that the tuples of the next tick would make with every basic window."""
-        coming = view.waiting + self._rates * (self.tick_s - STANDING_S)
+        coming = view.waiting + self._rates * (self.tick_s - self.standing_s)
         stored = view.populations.astype(np.float64)
         # During the tick the first basic window fills and the last one empties.
         growth = self._rates.sum(axis=1) * self.tick_s / 2

@@ -347,7 +347,7 @@ def _most_held(left: Tuples, right: Tuples, windows: Windows, buffer_s: float) -
     """Most tuples a window can hold at once."""
     most = 0
     for part, size in zip((left, right), windows.window_s, strict=True):
-        span = size + buffer_s + 2.0
+        span = size + windows.basic_window_s + buffer_s + 2.0
         held = np.arange(1, len(part) + 1) - np.searchsorted(part.time, part.time - span)
         most = max(most, int(held.max()) if held.size else 0)
     return most

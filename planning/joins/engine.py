@@ -2,8 +2,9 @@
 
 Every tuple is compared with tuples of the other stream's window when it arrives (Figure 3); which
 ones is decided by a :class:`Selection`. Without one the join is complete: it finds each pair with
--w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that a tuple is pushed
-before everything within its window has expired.
+-w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that no tuple comes
+more than one basic window later than its timestamp says (streams may be pushed in turn, in batches
+up to that length).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput
 from planning.joins import kernels, probe
-from planning.joins.kernels import HEAD, POSTED, SEQ, Choice, Scratch, State
+from planning.joins.growth import first_posting, move
+from planning.joins.kernels import HEAD, POSTED, SEQ, TAIL, Choice, Scratch, State
 from planning.joins.model import Condition, Tuples, Windows, types_in_range
 
 Access = Literal["bitset", "inverted", "hash"]
@@ -161,7 +163,7 @@ class WindowedJoin:
             return np.zeros((2, *shape), dtype=np.int64)
 
         return State(
-            meta=np.array([[0, 0, kernels.NO_EPOCH, -1, 0]] * 2, dtype=np.int64),
+            meta=np.array([[0, 0, kernels.NO_EPOCH, -1, 0, 0]] * 2, dtype=np.int64),
             time=np.zeros((2, capacity)),
             kind=whole(capacity),
             ident=whole(capacity),
@@ -252,7 +254,8 @@ class WindowedJoin:
         table = np.zeros((2, self.windows.most), dtype=np.int64)
         low, high = self.scratch.begin, self.scratch.end
         for i, n in enumerate(self.windows.counts):
-            kernels.cut(self.state.meta[i], self.state.starts[i], n, low, high)
+            meta = self.state.meta[i]
+            kernels.cut(meta, self.state.starts[i], int(meta[HEAD]), n, low, high)
             table[i, :n] = high[:n] - low[:n]
         return table
 
@@ -264,17 +267,18 @@ class WindowedJoin:
         epoch = int(np.floor((now - self.windows.origin_s) / self.windows.basic_window_s))
         for i in range(2):
             kernels.advance(
-                self.state, i, epoch, now, float(self.windows.window_s[i]), self.rules.access
-            )
+                self.state, i, epoch, now, float(self.windows.window_s[i]),
+                float(self.windows.basic_window_s), self.rules.access,
+            )  # fmt: skip
 
     def push(self, stream: int, batch: Tuples) -> Matches:
         """Process a batch of one stream in its order; return the matches it completes.
 
         Tuples are numbered per stream, from 0, in the order they are pushed. A tuple may be late by
-        up to the longer window. Tuples with a timestamp that is no number, or with items outside
-        the vocabulary, are set aside (``rejected``); tuples older than the windows cannot match
-        and are ignored; a hundred of those in a row mean that the clock was set back, and the
-        windows start over.
+        a basic window without loss, and by the longer window with some. Tuples with a timestamp
+        that is no number, or with items outside the vocabulary, are set aside (``rejected``);
+        tuples older than the windows cannot match and are ignored; a hundred of those in a row
+        mean that the clock was set back, and the windows start over.
         """
         if stream not in (0, 1):
             raise InvalidInput(f"stream must be 0 or 1, got {stream!r}")
@@ -335,8 +339,13 @@ class WindowedJoin:
             if used:
                 found.append((self.out.left[:used].copy(), self.out.right[:used].copy()))
                 self.out.used[0] = 0
-            if begin < len(batch) and self.out.left.size < 2 * sum(self.held) + CHUNK:
-                self.out = self._room(4 * sum(self.held) + 2 * CHUNK)
+            kept = self._kept()
+            if begin < len(batch) and self.out.left.size < 2 * kept + CHUNK:
+                self.out = self._room(4 * kept + 2 * CHUNK)
+
+    def _kept(self) -> int:
+        """Most tuples kept of a stream, expired ones that late tuples may find included."""
+        return int((self.state.meta[:, SEQ] - self.state.meta[:, TAIL]).max())
 
     def _make_room(self, batch: Tuples, stream: IntArray) -> None:
         """Grow the arrays, if need be, so that the whole batch fits beside what is held."""
@@ -345,7 +354,7 @@ class WindowedJoin:
         for i in range(2):
             mine = stream == i
             live = int(self.state.meta[i, POSTED]) - first_posting(self.state, i)
-            most[0] = max(most[0], self.held[i] + int(mine.sum()))
+            most[0] = max(most[0], self._kept() + int(mine.sum()))
             most[1] = max(most[1], live + int(sizes[mine].sum()))
         self.reserve(int(most[0]), int(most[1]))
 
@@ -365,34 +374,3 @@ class WindowedJoin:
             self.state = self._empty(capacity, space, buckets)
             move(old, self.state, self.rules.access)
             self.scratch = self._work_space()
-
-
-def first_posting(state: State, i: int) -> int:
-    """Return the number of the oldest live posting of window i."""
-    head = int(state.meta[i, HEAD])
-    if head == state.meta[i, SEQ]:
-        return int(state.meta[i, POSTED])
-    return int(state.first[i, head & (state.time.shape[1] - 1)])
-
-
-def move(old: State, new: State, access: int) -> None:
-    """Move the live tuples of both windows into larger arrays."""
-    new.meta[:] = old.meta
-    new.starts[:] = old.starts
-    for i in range(2):
-        seqs = np.arange(old.meta[i, HEAD], old.meta[i, SEQ])
-        source, target = seqs & (old.time.shape[1] - 1), seqs & (new.time.shape[1] - 1)
-        for name in ("time", "kind", "ident", "epoch", "size", "first"):
-            getattr(new, name)[i, target] = getattr(old, name)[i, source]
-        nodes = np.arange(first_posting(old, i), old.meta[i, POSTED])
-        source, target = nodes & (old.items.shape[1] - 1), nodes & (new.items.shape[1] - 1)
-        new.items[i, target] = old.items[i, source]
-        new.weights[i, target] = old.weights[i, source]
-        if access == kernels.SCAN_BITS:
-            words = np.arange(int(old.meta[i, HEAD]) >> 6, (int(old.meta[i, SEQ]) + 63) >> 6)
-            source, target = words % (old.time.shape[1] >> 6), words % (new.time.shape[1] >> 6)
-            new.bits[i][:, target] = old.bits[i][:, source]
-            new.size_bits[i][:, target] = old.size_bits[i][:, source]
-        elif nodes.size:
-            new.owner[i, target] = old.owner[i, source]
-            kernels.hang_all(new, i, int(nodes[0]), access)

@@ -18,7 +18,7 @@ from planning.arrays import FloatArray, IntArray
 from planning.joins import bits as bitwise
 from planning.joins.bits import Words
 
-SEQ, HEAD, EPOCH, LATE, POSTED = range(5)  # columns of State.meta
+SEQ, HEAD, EPOCH, LATE, POSTED, TAIL = range(6)  # columns of State.meta
 EQUALITY, SUBSET, SUPERSET, OVERLAP, INNER = range(5)
 SCAN_BITS, INVERTED, HASHED = range(3)
 NOTHING = np.int64(-(2**62))  # the item under which empty sets are posted
@@ -28,7 +28,8 @@ NO_EPOCH = np.int64(-(2**62))
 class State(NamedTuple):
     """Both windows; C tuples, P postings, R epochs and H buckets each, all but R powers of two."""
 
-    meta: IntArray  # [2, 5] next sequence number, oldest live one, epoch, last late one, postings
+    # [2, 6] next sequence number, oldest in the window, epoch, last late one, postings, oldest kept
+    meta: IntArray
     time: FloatArray  # [2, C]
     kind: IntArray  # [2, C] type of the tuple
     ident: IntArray  # [2, C] the caller's number of the tuple
@@ -79,8 +80,13 @@ def mix(number: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def advance(state: State, i: int, epoch: int, clock: float, window_s: float, access: int) -> None:
-    """Shift the basic windows of window i up to ``epoch`` and expire tuples older than it."""
+def advance(
+    state: State, i: int, epoch: int, clock: float, window_s: float, slack_s: float, access: int
+) -> None:
+    """Shift the basic windows of window i up to ``epoch`` and expire tuples older than it.
+
+    Expired tuples are kept for ``slack_s`` more: a late tuple may still find them.
+    """
     ring = state.starts.shape[1]
     if epoch > state.meta[i, EPOCH]:
         begin = max(state.meta[i, EPOCH] + 1, epoch - ring + 1)
@@ -95,18 +101,22 @@ def advance(state: State, i: int, epoch: int, clock: float, window_s: float, acc
     while head < state.meta[i, SEQ] and clock - state.time[i, head & mask] > window_s:
         head += 1
     state.meta[i, HEAD] = head
+    tail = state.meta[i, TAIL]
+    while tail < head and clock - state.time[i, tail & mask] > window_s + slack_s:
+        tail += 1
+    state.meta[i, TAIL] = tail
 
 
 @njit(cache=True, nogil=True)
 def cut(
-    meta: IntArray, starts: IntArray, n: int, low: IntArray, high: IntArray
+    meta: IntArray, starts: IntArray, head: int, n: int, low: IntArray, high: IntArray
 ) -> None:
-    """Sequence numbers of every basic window; the last takes whatever is left to expire.
+    """Sequence numbers of every basic window, from ``head`` on; the last takes the oldest ones.
 
     ``meta`` and ``starts`` are one window's rows of :class:`State`.
     """
     ring = starts.size
-    head, top = meta[HEAD], meta[SEQ]
+    top = meta[SEQ]
     slot = meta[EPOCH] % ring
     for j in range(n):
         begin = head if j == n - 1 else max(starts[slot], head)

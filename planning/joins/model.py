@@ -330,7 +330,7 @@ def matches(condition: Condition, left: dict[int, float], right: dict[int, float
 def types_in_range(kind: IntArray, types: int, unknown: int) -> IntArray:
     """Return ``kind`` with values outside 0 … types − 1 replaced by ``unknown``.
 
-    >>> types_in_range(frozen_ints([0, 5, -1]), 2, 1).tolist()
+    >>> types_in_range(np.array([0, 5, -1]), 2, 1).tolist()
     [0, 1, 1]
     """
     return np.where((kind >= 0) & (kind < types), kind, unknown)

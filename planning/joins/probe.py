@@ -21,6 +21,7 @@ from planning.joins.kernels import (
     SCAN_BITS,
     SEQ,
     SUBSET,
+    TAIL,
     Choice,
     Scratch,
     State,
@@ -227,7 +228,7 @@ def probe_index(
     owner, older = state.owner[i], state.older[i]
     stored, stored_weights = state.items[i], state.weights[i]
     epochs, sizes, heads = state.epoch[i], state.size[i], state.heads[i]
-    first_live = state.first[i, state.meta[i, HEAD] & mask]
+    first_live = state.first[i, state.meta[i, TAIL] & mask]
     of_sets = rules.code != OVERLAP and rules.code != INNER
     finds_empty = of_sets and (rules.code == EQUALITY or (rules.code == SUBSET) == (i == 0))
     looked_up = items.size + (1 if finds_empty else 0)
@@ -274,7 +275,8 @@ def compare(
     dice = mix(rules.seed ^ np.uint64(tally.run[1]))
     everything = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
     half = int(dice & np.uint64(1))
-    cut(state.meta[i], state.starts[i], n, scratch.begin, scratch.end)
+    head = state.meta[i, TAIL] if late else state.meta[i, HEAD]
+    cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
     if everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
         for j in range(n):
@@ -316,7 +318,7 @@ def compare(
 def set_back(state: State, tally: Tally, time: float) -> None:
     """Start over at ``time``: the clock of the streams has been set back."""
     for i in range(2):
-        state.meta[i, HEAD] = state.meta[i, SEQ]
+        state.meta[i, HEAD] = state.meta[i, TAIL] = state.meta[i, SEQ]
         state.meta[i, EPOCH] = NO_EPOCH
         state.meta[i, LATE] = -1
     tally.now[0] = time
@@ -342,8 +344,9 @@ def step(
     now = max(time, tally.now[0])
     tally.now[0] = now
     epoch = int(np.floor((now - rules.origin_s) / rules.basic_window_s))
-    advance(state, 0, epoch, now, rules.window_s[0], rules.access)
-    advance(state, 1, epoch, now, rules.window_s[1], rules.access)
+    slack = rules.basic_window_s
+    advance(state, 0, epoch, now, rules.window_s[0], slack, rules.access)
+    advance(state, 1, epoch, now, rules.window_s[1], slack, rules.access)
     tally.run[1] += 1
     total = compare(
         state, time, stream, kind, ident, late, items, weights, rules, choice, values, scratch,
@@ -362,7 +365,7 @@ def process(
     """Process tuples from ``begin`` on; return the first one not processed for want of room."""
     for t in range(begin, time.size):
         other = 1 - stream[t]
-        held = state.meta[other, SEQ] - state.meta[other, HEAD]
+        held = state.meta[other, SEQ] - state.meta[other, TAIL]
         if rules.emit and out.left.size - out.used[0] < held:
             return t
         a, b = first[t], first[t + 1]

@@ -118,7 +118,9 @@ class Shedder:
             seed=self._seed,
         )
         self.tick_s = self._tick_s or plan.windows.basic_window_s / 4
-        self.controller = Controller.of(plan, tick_s=self.tick_s, watch=self.adapt)
+        self.controller = Controller.of(
+            plan, tick_s=self.tick_s, standing_s=0.0, watch=self.adapt
+        )
         if not self.adapt:
             self.controller.monitor_fraction = 0.0
         self._credit = np.zeros(plan.density.shape)

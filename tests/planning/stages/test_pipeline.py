@@ -105,7 +105,7 @@ def test_a_worse_plan_is_refused_and_the_published_one_stays(
     home: Home, ticks: StreamDefinition
 ) -> None:
     through(home, ticks, 0)
-    run = planned(home, ticks, 1, regions=1)
+    run = planned(home, ticks, 1, regions=4, partitioner="uniform_grid")
     verdict = gate.gate(home, run)
     assert verdict["decision"] == "refuse"
     assert "the published version 1 only" in verdict["reason"]

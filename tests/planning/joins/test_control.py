@@ -1,0 +1,128 @@
+"""Feed-forward control spends what it has, learns without bias, and notices a stale plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planning.joins import comparisons
+from planning.joins.control import Controller, View
+from planning.joins.cost import MeasuredCost
+from planning.joins.estimate import OnlineEstimate
+from planning.joins.experiments import Scene
+from planning.joins.generator import Workload
+from planning.joins.model import Windows
+
+WINDOWS = Windows((4.0, 4.0), 1.0)
+
+
+def view(available: float, arrived: float = 25.0, populations: float = 100.0) -> View:
+    stored = np.full((2, 5), populations)
+    stored[:, [0, 4]] /= 2
+    return View(
+        now=10.0,
+        elapsed_s=0.25,
+        arrived=np.full((2, 1), arrived),
+        waiting=np.zeros((2, 1)),
+        populations=stored.astype(np.int64),
+        hits=np.zeros((2, 2, 5, 1, 1), dtype=np.int64),
+        comparisons=np.zeros((2, 2, 5, 1), dtype=np.int64),
+        available=available,
+    )
+
+
+def test_plenty_means_everything_and_nothing_means_nothing() -> None:
+    controller = Controller(WINDOWS, np.ones((1, 1)))
+    assert controller.decide(view(1e12)).take.min() == 1.0
+    starved = controller.decide(view(0.0))
+    assert starved.take.max() == 0.0
+    assert starved.full_fraction == 0.0
+    assert controller.decide(view(-5.0)).take.max() == 0.0
+
+
+def test_silence_is_no_reason_to_shed() -> None:
+    controller = Controller(WINDOWS, np.ones((1, 1)))
+    decision = controller.decide(view(10.0, arrived=0.0))
+    assert decision.take.min() == 1.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 1.0])
+def test_a_share_of_all_comparisons_is_met_at_any_rate(share: float) -> None:
+    for arrived in (0.0, 1.0, 1e6):
+        controller = Controller(WINDOWS, np.ones((1, 1)), explore_fraction=0.0)
+        decision = controller.decide(view(np.nan, arrived), share=share)
+        stored = view(0.0).populations[:, None, :]
+        spent = float((decision.take * stored).sum()) * (1 - decision.full_fraction)
+        spent += decision.full_fraction * float(stored.sum())
+        assert spent / stored.sum() == pytest.approx(share, abs=1e-9)
+
+
+def test_the_estimate_is_not_biased_by_selection() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.array([0.01, 0.05, 0.02, 0.002, 0.03])
+    estimate = OnlineEstimate(np.ones((1, 1)), 5, memory_s=1e9)
+    made = np.zeros((2, 2, 5, 1), dtype=np.int64)
+    made[:, :, 1] = 1_000_000  # selected
+    made[:, :, [0, 2, 3, 4]] = 20_000  # only watched
+    for _ in range(20):
+        hits = rng.poisson(made * truth[None, None, :, None])[..., None]
+        estimate.update(hits, made, 0.25)
+    assert estimate.density()[0, 0] == pytest.approx(truth, rel=0.1)
+    worth, variance = estimate.measured()
+    assert worth[0, 0] == pytest.approx(truth, rel=0.1)
+    assert variance[0, 0, 1] < variance[0, 0, 0]
+
+
+def test_forgetting_follows_a_change() -> None:
+    estimate = OnlineEstimate(np.ones((1, 1)), 2, memory_s=5.0)
+    made = np.full((2, 2, 2, 1), 10_000, dtype=np.int64)
+    for chances in ((100, 0), (0, 100)):
+        hits = np.zeros((2, 2, 2, 1, 1), dtype=np.int64)
+        hits[:, :, 0], hits[:, :, 1] = chances
+        for _ in range(200):
+            estimate.update(hits, made, 0.25)
+    density = estimate.density()
+    assert np.all(density[:, 0, 1] > 5 * density[:, 0, 0])
+
+
+@pytest.mark.slow
+def test_a_stale_plan_is_noticed_left_and_reported() -> None:
+    found = comparisons.stale(2.0, skew=0.8)
+    assert found.noticed_s is not None
+    assert 0 < found.noticed_s < 60
+    assert found.watched > 1.3 * found.kept
+    assert found.watched > 0.9 * found.fresh
+
+
+def test_a_good_plan_is_not_left() -> None:
+    for skew in (0.0, 0.8):
+        scene = Scene(Workload(skew=skew), seconds=60.0)
+        way = scene.planned()
+        scene.run(way)
+        assert not way.controller.stale, skew
+        assert not way.controller.replan_wanted
+
+
+def test_a_new_plan_is_trusted_again() -> None:
+    scene = Scene(Workload(skew=0.8))
+    controller = Controller.of(scene.plan(60.0))
+    controller.stale = controller.replan_wanted = True
+    assert not controller.trusted
+    controller.swap(scene.plan(60.0, seed=3))
+    assert controller.trusted
+    assert not controller.replan_wanted
+
+
+def test_cost_is_told_apart_per_tuple_and_per_comparison() -> None:
+    rng = np.random.default_rng(2)
+    cost = MeasuredCost(None)
+    assert cost.affordable(1.0, 100) == np.inf
+    for _ in range(60):
+        tuples, made = int(rng.integers(100, 200)), int(rng.integers(1e4, 1e6))
+        cost.observe(tuples, made, (3e-6 * tuples + 2e-9 * made) * rng.uniform(0.99, 1.01))
+    assert cost.per_tuple_s == pytest.approx(3e-6, rel=0.3)
+    assert cost.per_comparison_s == pytest.approx(2e-9, rel=0.05)
+    assert cost.affordable(1e-9, 1000) == 0.0
+    cost.observe(0, 5, 1.0)  # nothing to learn from
+    cost.observe(5, 5, 0.0)
+    assert cost.per_comparison_s == pytest.approx(2e-9, rel=0.05)

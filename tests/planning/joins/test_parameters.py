@@ -1,0 +1,41 @@
+"""Contradictory parameters are refused with what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"window_s": (0, 5)}, "window_s"),
+        ({"basic_window_s": -1}, "basic_window_s"),
+        ({"threshold": 2.5}, "whole number"),
+        ({"weights": ("w",)}, "as many weights as items"),
+        ({"utilities": (1.0, -1.0, 2.0)}, "not negative"),
+        ({"size_bounds": (3, 3)}, "rise"),
+        ({"size_bounds": (-1,)}, "rise"),
+        ({"items": ("keyword_0", "keyword_0")}, "distinct"),
+        ({"load": 0.0}, "load"),
+        ({"colour": "red"}, "colour"),
+        ({"stream": "urgency"}, "two values"),
+        ({"stream": "nothing"}, "include nothing"),
+        ({"type": "time_s"}, "category whose values"),
+        ({"utilities": (1.0,)}, "one utility per type"),
+        ({"items": ("time_s",)}, "int attribute"),
+    ],
+)
+def test_contradictions_are_refused(
+    news: Callable[..., Any], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ValidationError, ValueError), match=message):
+        news(**given)
+
+
+def test_every_parameter_explains_itself(news: Callable[..., Any]) -> None:
+    fields = type(news().parameters).model_fields
+    assert all(field.description for field in fields.values())

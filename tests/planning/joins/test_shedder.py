@@ -1,0 +1,189 @@
+"""The runtime shedder: joins within its load, swaps plans, and never raises for bad data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planning.errors import InvalidInput
+from planning.joins import demo, planner, simulate, statistics
+from planning.joins.experiments import Scene
+from planning.joins.generator import Workload
+from planning.joins.model import tuples
+from planning.joins.plan import Plan
+from planning.joins.reference import brute_force
+from planning.joins.shedder import Shedder
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Scene(Workload(skew=0.8)).plan(60.0, 100.0)
+
+
+@pytest.fixture(scope="module")
+def typed(news: Callable[..., Any]) -> tuple[Any, Plan]:
+    definition = news(size_bounds=(3, 4, 5, 6))
+    columns = {k: np.asarray(v) for k, v in demo.rows(0, definition).items()}
+    return definition, planner.plan(statistics.build(columns, definition), definition)
+
+
+def test_unshed_it_is_the_complete_join(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(25, 12, np.random.default_rng(1))
+    found = Shedder(plan, 1.0).push_pair(left, right)
+    pairs = set(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    assert pairs == brute_force(left, right, plan.windows, plan.condition)
+
+
+@pytest.mark.parametrize("load", [0.05, 0.3, 0.8])
+def test_the_load_holds_and_output_is_a_part_of_the_full_join(plan: Plan, load: float) -> None:
+    left, right = Workload(skew=0.8).pair(120, 60, np.random.default_rng(2))
+    shedder = Shedder(plan, load)
+    found = shedder.push_pair(left, right)
+    assert shedder.counters.passed_fraction == pytest.approx(load, abs=0.01)
+    complete = Shedder(plan, 1.0).push_pair(left, right)
+    pairs, all_pairs = (
+        set(zip(m.left.tolist(), m.right.tolist(), strict=True)) for m in (found, complete)
+    )
+    assert pairs <= all_pairs
+    assert len(pairs) > 1.1 * load * len(all_pairs)
+
+
+def test_pushing_streams_in_turn_finds_the_same_pairs_as_merged(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(30, 40, np.random.default_rng(3))
+    merged = Shedder(plan, 1.0).push_pair(left, right)
+    shedder = Shedder(plan, 1.0)
+    pairs = set()
+    for second in range(30):
+        for stream, part in enumerate((left, right)):
+            rows = (part.time >= second) & (part.time < second + 1)
+            found = shedder.push(stream, part.take(rows))
+            pairs |= set(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    assert pairs == set(zip(merged.left.tolist(), merged.right.tolist(), strict=True))
+
+
+def test_a_budget_in_comparisons_is_kept(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(60, 100, np.random.default_rng(4))
+    shedder = Shedder(plan, budget_per_s=40_000.0)
+    shedder.push_pair(left, right)
+    total = shedder.counters
+    assert total.compared <= 40_000.0 * 60 * 1.03
+    assert total.compared >= 40_000.0 * 60 * 0.8  # the windows fill first
+    assert shedder.load == pytest.approx(40_000 / (2 * 100 * 2000), rel=0.2)
+
+
+def test_processor_time_is_fed_forward(plan: Plan) -> None:
+    spent = iter(np.arange(10**7) * 1e-4)  # every look at the clock: 0.1 ms later
+    shedder = Shedder(plan, cpu_share=0.0001, clock=lambda: float(next(spent)))
+    left, right = Workload(skew=0.8).pair(30, 60, np.random.default_rng(5))
+    shedder.push_pair(left, right)
+    assert shedder.counters.passed_fraction < 0.5
+    rich = Shedder(plan, cpu_share=1.0, clock=lambda: 0.0)
+    rich.push_pair(left, right)
+    assert rich.counters.passed_fraction == 1.0
+
+
+def test_swapping_keeps_the_windows(plan: Plan) -> None:
+    shedder = Shedder(plan, 0.5)
+    left, right = Workload(skew=0.8).pair(10, 50, np.random.default_rng(6))
+    shedder.push_pair(left, right)
+    held = shedder.join.held
+    shedder.swap(replace(plan, load=0.3))
+    assert shedder.join.held == held
+    assert shedder.load == 0.5
+    other = Scene(Workload(skew=0.8), windows=plan.windows.__class__((5.0, 5.0), 1.0)).plan(30, 50)
+    shedder.swap(other)
+    assert shedder.join.held == (0, 0)
+
+
+def test_offer_spreads_fractions_over_tuples(typed: tuple[Any, Plan]) -> None:
+    definition, plan = typed
+    columns = {k: np.asarray(v) for k, v in demo.rows(5, definition).items()}
+    shedder = Shedder(plan, 0.2)
+    whole = shedder.offer(columns)
+    assert whole.shape == (12_000, 21)
+    again = Shedder(plan, 0.2)
+    parts = [
+        again.offer({k: v[a : a + 700] for k, v in columns.items()})
+        for a in range(0, 12_000, 700)
+    ]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    one = Shedder(plan, 0.2)
+    rows = [one.offer_one({k: v[a] for k, v in columns.items()}) for a in range(300)]
+    np.testing.assert_array_equal(np.array(rows), whole[:300])
+    counters = shedder.counters
+    assert counters.offered == 12_000
+    assert counters.compared == whole.sum()
+    assert counters.dropped == int((~whole.any(axis=1)).sum())
+    assert Shedder(plan, 1.0).offer(columns).all()
+    assert not Shedder(plan, 0.0).offer(columns).any()
+
+
+def test_rows_that_cannot_be_read_are_compared_with_nothing(typed: tuple[Any, Plan]) -> None:
+    _, plan = typed
+    shedder = Shedder(plan, 0.5)
+    mask = shedder.offer({"something": np.arange(4), "else": np.arange(4)})
+    assert mask.shape == (4, 21)
+    assert not mask.any()
+    assert shedder.counters.rejected == 4
+
+
+def test_unknown_types_count_as_the_cheapest(typed: tuple[Any, Plan]) -> None:
+    _, plan = typed
+    shedder = Shedder(plan, 1.0)
+    shedder.push(0, tuples([0.0], [{1, 2, 3}], kind=[17]))
+    found = shedder.push(1, tuples([1.0], [{1, 2, 3}], kind=[-3]))
+    assert len(found) == 1
+    assert shedder.join.tally.utility[0] == plan.utilities.min()
+    assert shedder.counters.unknown_types == 2
+
+
+def test_contradictory_settings_are_refused(plan: Plan) -> None:
+    for settings, message in (
+        ({"budget_per_s": 1.0, "cpu_share": 0.5}, "exclude each other"),
+        ({"budget_per_s": -1.0}, "budget_per_s"),
+        ({"cpu_share": 2.0}, "cpu_share"),
+        ({"tick_s": 0.0}, "tick_s"),
+        ({"load": 1.5}, "load must lie"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            Shedder(plan, **settings)  # type: ignore[arg-type]
+
+
+def test_a_zero_budget_finds_nothing_and_works_on(plan: Plan) -> None:
+    shedder = Shedder(plan, budget_per_s=0.0)
+    left, right = Workload(skew=0.8).pair(20, 50, np.random.default_rng(7))
+    shedder.push_pair(left, right)
+    shedder.budget_per_s = 1e12
+    found = shedder.push_pair(
+        *(replace(part, time=part.time + 20) for part in (left, right))
+    )
+    assert len(found) > 0
+
+
+def test_evaluate_beats_random_on_unseen_batches(typed: tuple[Any, Plan]) -> None:
+    definition, plan = typed
+    columns = {k: np.asarray(v) for k, v in demo.rows(9, definition).items()}
+    before = {k: v.copy() for k, v in columns.items()}
+    for outcome in simulate.evaluate(plan, columns, definition, (0.05, 0.1, 0.3)):
+        assert outcome.quality > 2 * outcome.random_quality
+        assert outcome.passed_fraction == pytest.approx(outcome.load, abs=0.01)
+        assert outcome.predicted_quality == pytest.approx(outcome.quality, rel=0.1)
+        assert outcome.random_quality == pytest.approx(outcome.load, rel=0.35)
+    for name, values in columns.items():
+        np.testing.assert_array_equal(values, before[name])
+
+
+def test_figures_draw(typed: tuple[Any, Plan]) -> None:
+    from matplotlib.figure import Figure
+
+    from planning.joins import figures
+
+    _, plan = typed
+    axes = Figure().subplots(1, 2)
+    figures.draw(plan, axes[0])
+    figures.draw_quality(plan, axes[1])
+    assert len(axes[0].patches) == 4 * 21
