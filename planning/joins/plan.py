@@ -22,7 +22,7 @@ from planning.joins.layout import Layout
 from planning.joins.model import COMBINES, CONDITIONS, Combine, Condition, Windows
 
 FORMAT = 1
-LENGTH = struct.Struct("<I")
+LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
 
 
 class WindowsDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -276,14 +276,16 @@ class Plan:
         The order of the items is not stored: it follows from the densities.
         """
         head = msgspec.msgpack.encode(self._head())
+        largest = max(int(self.hits.max()), int(self.comparisons.max()))
+        width = 4 if largest < 2**32 else 8
         return b"".join(
             (
-                LENGTH.pack(len(head)),
+                LENGTH.pack(len(head), width),
                 head,
                 self.type_frequency.astype("<f4").tobytes(),
                 self.density.astype("<f4").tobytes(),
-                self.hits.astype("<i8").tobytes(),
-                self.comparisons.astype("<i8").tobytes(),
+                self.hits.astype(f"<u{width}").tobytes(),
+                self.comparisons.astype(f"<u{width}").tobytes(),
             )
         )
 
@@ -291,18 +293,22 @@ class Plan:
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
         try:
-            (length,) = LENGTH.unpack_from(payload)
+            length, width = LENGTH.unpack_from(payload)
+            if width not in (4, 8):
+                raise ValueError(f"counts of {width} bytes")
             head = msgspec.msgpack.decode(payload[LENGTH.size : LENGTH.size + length])
             windows = Windows(tuple(head["windows"]["window_s"]), head["windows"]["basic_window_s"])
             types = len(head["types"])
             size = 2 * types * windows.most
             body = memoryview(payload)[LENGTH.size + length :]
-            if len(body) != 4 * (2 * types + size) + 16 * size:
+            cuts = np.cumsum([0, 8 * types, 4 * size, width * size, width * size])
+            if len(body) != cuts[-1]:
                 raise ValueError(f"{len(body)} bytes of tables")
-            cuts = np.cumsum([0, 8 * types, 4 * size, 8 * size, 8 * size])
             parts = [body[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
             frequency, density = (np.frombuffer(p, "<f4").astype(np.float64) for p in parts[:2])
-            hits, comparisons = (np.frombuffer(p, "<i8") for p in parts[2:])
+            hits, comparisons = (
+                np.frombuffer(p, f"<u{width}").astype(np.int64) for p in parts[2:]
+            )
         except (struct.error, msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"join plan must be whole, got a damaged one: {error}") from None
         return cls.from_document(

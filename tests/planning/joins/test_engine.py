@@ -91,13 +91,11 @@ def test_a_tuple_expires_only_after_the_window() -> None:
     assert sorted(later.right.tolist()) == [0, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_push_order_gives_a_part_of_the_full_join_and_no_more(data: st.DataObject) -> None:
-    moments = st.one_of(
-        st.integers(0, 12).map(float), st.sampled_from([np.nan, np.inf, -np.inf, 1e300, -50.0])
-    )
-    items = st.sets(st.integers(-2, 7), max_size=4)
+    moments = st.sampled_from([*map(float, range(13)), np.nan, np.inf, 1e300, -50.0])
+    items = st.sampled_from([{1, 2, 3}, {1, 2, 3}, {1, 2}, {3}, set(), {-2}, {7, 9}])
     parts = [
         data.draw(st.lists(st.tuples(moments, items, st.integers(-1, 4)), max_size=25))
         for _ in range(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -71,6 +72,14 @@ def test_both_encodings_hold_the_same_plan(seed: int) -> None:
     assert plan.to_bytes() == again.to_bytes()
     schema = msgspec.json.schema(PlanDocument)
     jsonschema.validate(json.loads(json.dumps(document)), schema)
+
+
+def test_large_counts_survive() -> None:
+    plan = random_plan(4)
+    large = replace(plan, comparisons=plan.comparisons * 2**33)
+    again = Plan.from_bytes(large.to_bytes())
+    np.testing.assert_array_equal(again.comparisons, large.comparisons)
+    assert len(plan.to_bytes()) < len(large.to_bytes())
 
 
 def test_damaged_plans_are_refused() -> None:
