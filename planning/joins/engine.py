@@ -4,7 +4,7 @@ Every tuple is compared with tuples of the other stream's window when it arrives
 ones is decided by a :class:`Selection`. Without one the join is complete: it finds each pair with
 -w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that no tuple comes
 more than one basic window later than its timestamp says (streams may be pushed in turn, in batches
-up to that length).
+up to that length), each stream being in order of time.
 """
 
 from __future__ import annotations
@@ -134,8 +134,6 @@ class WindowedJoin:
         self.tally = probe.Tally(
             np.zeros((2, 2, n, z, z), dtype=np.int64),
             np.zeros((2, 2, n, z), dtype=np.int64),
-            np.zeros((2, n, z, z), dtype=np.int64),
-            np.zeros((2, n, z), dtype=np.int64),
             np.zeros(7, dtype=np.int64),
             np.full(1, -np.inf),
             np.zeros(2, dtype=np.int64),

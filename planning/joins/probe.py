@@ -57,12 +57,10 @@ class Rules(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What was counted; ``full_*`` only from tuples compared with the whole window."""
+    """What was counted."""
 
     hits: IntArray  # [2 halves, 2, n, Z probe, Z stored]
     comparisons: IntArray  # [2 halves, 2, n, Z]
-    full_hits: IntArray  # [2, n, Z, Z]
-    full_comparisons: IntArray  # [2, n, Z]
     total: IntArray  # [7] see the names above
     now: FloatArray  # [1] largest timestamp seen
     run: IntArray  # [2] tuples in a row behind the windows; tuples processed
@@ -85,7 +83,6 @@ class Probe(NamedTuple):
     kind: int
     ident: int
     half: int  # which half of the statistics it feeds
-    everything: bool  # compared with the whole window
     check: bool  # timestamps may be out of order: check every match's lag
 
 
@@ -98,7 +95,7 @@ def accept(
     i = 1 - probe.stream
     times, kinds, epochs, idents = state.time[i], state.kind[i], state.epoch[i], state.ident[i]
     epoch, last = state.meta[i, EPOCH], rules.counts[i] - 1
-    hits, full_hits = tally.hits[probe.half, i], tally.full_hits[i]
+    hits = tally.hits[probe.half, i]
     before, after = rules.window_s[i], rules.window_s[probe.stream]
     mine, theirs = (out.left, out.right) if probe.stream == 0 else (out.right, out.left)
     used = out.used[0]
@@ -113,8 +110,6 @@ def accept(
         kind = kinds[at]
         j = min(epoch - epochs[at], last)
         hits[j, probe.kind, kind] += 1
-        if probe.everything:
-            full_hits[j, probe.kind, kind] += 1
         utility += values[probe.kind, kind]
         matched += 1
         if rules.emit:
@@ -275,7 +270,14 @@ def compare(
     dice = mix(rules.seed ^ np.uint64(tally.run[1]))
     everything = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
     half = int(dice & np.uint64(1))
-    head = state.meta[i, TAIL] if late else state.meta[i, HEAD]
+    head = state.meta[i, HEAD]
+    if late:  # its window reaches further back than the clock's
+        mask = state.time.shape[1] - 1
+        while (
+            head > state.meta[i, TAIL]
+            and time - state.time[i, (head - 1) & mask] <= rules.window_s[i]
+        ):
+            head -= 1
     cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
     if everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
@@ -296,8 +298,6 @@ def compare(
         compared = scratch.compared[j]
         total += compared
         tally.comparisons[half, i, j, kind] += compared
-        if everything:
-            tally.full_comparisons[i, j, kind] += compared
     tally.total[COMPARED] += total
     tally.total[POSSIBLE] += scratch.end[0] - scratch.begin[n - 1]
     tally.total[FULL] += everything
@@ -309,7 +309,7 @@ def compare(
         found = probe_index(state, i, ranges, items, weights, rules, scratch)
     if found > 0:
         check = late or state.meta[i, LATE] >= state.meta[i, HEAD]
-        probe = Probe(time, stream, kind, ident, half, everything, check)
+        probe = Probe(time, stream, kind, ident, half, check)
         accept(state, found, probe, rules, values, scratch.touched, tally, out)
     return total
 
