@@ -13,15 +13,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from upath import UPath
 
+from headgate_airflow.class_archive import Rehearsal, archive_path
 from headgate_airflow.local import (
     USER,
     LocalAirflow,
@@ -40,7 +42,7 @@ from planning.streams import StreamDefinition, load_folder
 
 START_S = 180.0
 RUN_S = 900.0
-POLL_S = 0.5
+POLL_S = 1.0
 LOG_LINES = 25
 UI_PORT = 8080
 SLOW_S = 6.0
@@ -54,6 +56,7 @@ WORDS = {
     "up_for_retry": "failed, will be tried again",
     "skipped": "skipped",
 }
+FINAL = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Watched:
 
     definition: StreamDefinition
     run_id: str
+    triggered: datetime
     seen: dict[str, str] = field(default_factory=dict)
     since: float = 0.0
     state: str = "queued"
@@ -82,6 +86,11 @@ class Watched:
     def dag_id(self) -> str:
         """The DAG of the run."""
         return dag_id(self.definition)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells the run from every other."""
+        return self.dag_id, self.run_id
 
     @property
     def ended(self) -> bool:
@@ -132,30 +141,41 @@ def watch(airflow: LocalAirflow, rest: Rest, runs: Sequence[Watched], progress: 
                 f"the planning runs took more than {RUN_S:.0f} s; see {airflow.logs}"
             )
         time.sleep(POLL_S)
-        for run in runs:
-            if not run.ended:
-                _look(rest, run, progress)
+        _look(rest, {run.key: run for run in runs if not run.ended}, progress)
 
 
-def _look(rest: Rest, run: Watched, progress: Progress) -> None:
-    run.state = rest.state(run.dag_id, run.run_id)
-    for task in rest.tasks(run.dag_id, run.run_id):
-        name, state = task["task_id"], task["state"] or ""
-        if state == run.seen.get(name) or state not in WORDS:
+def _look(rest: Rest, runs: Mapping[tuple[str, str], Watched], progress: Progress) -> None:
+    """Take in what has become of the runs, and say what is new."""
+    going = set()
+    for task in rest.tasks_since(min(run.triggered for run in runs.values())):
+        run = runs.get((task["dag_id"], task["dag_run_id"]))
+        if run is None:
             continue
-        if state == "running":
-            # Most stages end before a line about their start would help.
-            run.since = run.since or time.monotonic()
-            if time.monotonic() - run.since < SLOW_S:
-                continue
-        run.seen[name] = state
-        run.since = run.since if state == "running" else 0.0
-        more = ""
-        if state == "success":
-            more = f" in {task.get('duration') or 0.0:.1f} s"
-        elif state == "skipped":
-            more = _reason(rest, run, task)
-        progress(f"{run.definition.stream}: {name} {WORDS[state]}{more}")
+        if task["state"] not in FINAL:
+            going.add(run.key)
+        _tell(rest, run, task, progress)
+    for key in sorted(runs.keys() - going):
+        runs[key].state = rest.state(*key)
+
+
+def _tell(rest: Rest, run: Watched, task: dict[str, Any], progress: Progress) -> None:
+    """Say what has become of one task, if that is new."""
+    name, state = task["task_id"], task["state"] or ""
+    if state == run.seen.get(name) or state not in WORDS:
+        return
+    if state == "running":
+        # Most stages end before a line about their start would help.
+        run.since = run.since or time.monotonic()
+        if time.monotonic() - run.since < SLOW_S:
+            return
+    run.seen[name] = state
+    run.since = run.since if state == "running" else 0.0
+    more = ""
+    if state == "success":
+        more = f" in {task.get('duration') or 0.0:.1f} s"
+    elif state == "skipped":
+        more = _reason(rest, run, task)
+    progress(f"{run.definition.stream}: {name} {WORDS[state]}{more}")
 
 
 def _reason(rest: Rest, run: Watched, task: dict[str, Any]) -> str:
@@ -207,7 +227,8 @@ def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: P
     runs = []
     for definition in streams:
         rest.end_active_runs(dag_id(definition))
-        runs.append(Watched(definition, rest.trigger(dag_id(definition))))
+        now = datetime.now(UTC)
+        runs.append(Watched(definition, rest.trigger(dag_id(definition)), now))
         rest.pause(dag_id(definition), False)
     say(f"triggered {', '.join(run.dag_id for run in runs)}")
     watch(airflow, rest, runs, say)
@@ -233,8 +254,23 @@ def run(folder: Path, streams: Path, port: int | None) -> int:
               f"in {airflow.logs}. Published plans stay in force.", file=sys.stderr)  # fmt: skip
         return 1
     say("runtime shedders try the published plans")
-    trial = [sys.executable, "-m", "planning.trial"]
-    return subprocess.call([*trial, "--home", str(airflow.home), "--streams", str(streams)])
+    with _archived_classes(airflow, definitions[0].stream):
+        trial = [sys.executable, "-m", "planning.trial"]
+        return subprocess.call([*trial, "--home", str(airflow.home), "--streams", str(streams)])
+
+
+@contextmanager
+def _archived_classes(airflow: LocalAirflow, stream: str) -> Iterator[None]:
+    """Beside what is done inside, make the archive of Java's classes, unless there is one."""
+    archive = archive_path(airflow.cache)
+    if archive.exists():
+        yield
+        return
+    newest = max((airflow.home / "runs" / stream).iterdir(), key=lambda run: run.stat().st_mtime)
+    rehearsal = Rehearsal(newest, archive, airflow.environment())
+    yield
+    print("Keeping Spark's classes for a quicker start next time ...", flush=True)
+    rehearsal.end()
 
 
 def up(folder: Path, streams: Path, port: int | None) -> int:

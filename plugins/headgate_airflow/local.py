@@ -28,6 +28,7 @@ from typing import IO
 
 import psutil
 
+from headgate_airflow.class_archive import java_options
 from headgate_airflow.java import java_problem
 from headgate_airflow.places import REPOSITORY
 from planning.errors import PlanningError
@@ -93,6 +94,11 @@ class LocalAirflow:
         return self.folder / "logs"
 
     @property
+    def cache(self) -> Path:
+        """Folder of what can be made again."""
+        return self.folder / "cache"
+
+    @property
     def password(self) -> str:
         """The password of the user ``admin``, made once."""
         path = self.folder / "airflow" / "passwords.json"
@@ -139,14 +145,14 @@ class LocalAirflow:
             "HEADGATE_HOME": str(self.home),
             "HEADGATE_SCHEDULES": "on" if self.schedules else "off",
             "HEADGATE_STREAMS": str(self.streams),
-            "MPLCONFIGDIR": str(self.folder / "cache" / "matplotlib"),
+            "MPLCONFIGDIR": str(self.cache / "matplotlib"),
             "PATH": binaries + os.pathsep + os.environ.get("PATH", os.defpath),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONUNBUFFERED": "1",
             "SPARK_LAUNCHER_OPTS": SMALL_JVM,
             "SPARK_LOCAL_DIRS": str(self.folder / "tmp"),
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_SUBMIT_OPTS": SMALL_JVM,
+            "SPARK_SUBMIT_OPTS": f"{SMALL_JVM} {java_options(self.cache)}",
         }
 
     def __enter__(self) -> LocalAirflow:

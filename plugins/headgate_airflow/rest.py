@@ -7,11 +7,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from planning.errors import PlanningError
 
 TIMEOUT_S = 30.0
+PAGE = 100  # what Airflow gives at most, unless configured otherwise
 
 
 class RestError(PlanningError):
@@ -66,6 +68,17 @@ class Rest:
         """Return the task instances of a run."""
         answer = self.call("GET", self._run(dag_id, run_id) + "/taskInstances")
         return list(answer["task_instances"])
+
+    def tasks_since(self, begin: datetime) -> list[dict[str, Any]]:
+        """Return the task instances of all runs due since ``begin``, a page of them per call."""
+        query = {"run_after_gte": begin.isoformat(), "order_by": "id", "limit": PAGE}
+        found: list[dict[str, Any]] = []
+        while True:
+            page = urllib.parse.urlencode({**query, "offset": len(found)})
+            answer = self.call("GET", f"/api/v2/dags/~/dagRuns/~/taskInstances?{page}")
+            found += answer["task_instances"]
+            if not answer["task_instances"] or len(found) >= answer["total_entries"]:
+                return found
 
     def end_active_runs(self, dag_id: str) -> None:
         """Fail the runs that an Airflow which was stopped in their midst left unfinished."""
