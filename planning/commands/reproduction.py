@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from planning import families
+from planning.reproduction import write_summary
 
 DEFAULT_FOLDER = Path("docs/reproduction")
 
@@ -31,3 +32,4 @@ def reproduce(
         room = families.family(name).room("reproduce")
         console.print(f"{name}: reproducing into {folder}")
         room.reproduce(folder, quick, lambda line: console.print(f"  {line}", highlight=False))
+    console.print(f"Summary: {write_summary(folder)}", highlight=False)

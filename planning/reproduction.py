@@ -1,0 +1,172 @@
+"""Reproductions of the papers: a page per family, and the summary over all of them.
+
+A page begins with what the paper states beside what was found here; below are the figures, as
+plots (SVG) and as tables that also lie beside the page as CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planning import families
+from planning.pictures import svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADER = ("figure", "paper states", "ours", "verdict")
+SUMMARY = "README.md"
+REPRODUCED = "reproduced"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the paper states of a figure, what was found here, and why the two differ, if so."""
+
+    figure: str
+    stated: str
+    ours: str
+    differs: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the statement was reproduced.
+
+        >>> Claim("Table 1", "3/5", "3/5").verdict
+        'reproduced'
+        >>> Claim("Table 1", "3/5", "1/2", "the paper rounds").verdict
+        'differs: the paper rounds'
+        """
+        return f"differs: {self.differs}" if self.differs else REPRODUCED
+
+
+class Page:
+    """Collects claims, sections, tables and plots of one family, and writes them.
+
+    Parameters
+    ----------
+    folder
+        Where the page, its tables and its plots go.
+    family
+        The family; its name begins every file's name.
+    title, introduction
+        What stands above the claims.
+    """
+
+    def __init__(self, folder: Path, family: str, title: str, introduction: str) -> None:
+        self.folder, self.family = Path(folder), family
+        self.title, self.introduction = title, introduction
+        self.claims: list[Claim] = []
+        self._lines: list[str] = []
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def claim(self, figure: str, stated: str, ours: str, differs: str = "") -> None:
+        """Set what the paper states beside what was found; ``differs`` says why they disagree."""
+        self.claims.append(Claim(figure, stated, ours, differs))
+
+    def section(self, title: str, text: str = "") -> None:
+        """Start a section."""
+        self._lines += ["", f"## {title}"]
+        if text:
+            self.text(text)
+
+    def text(self, text: str) -> None:
+        """Add a paragraph."""
+        self._lines += ["", text]
+
+    def table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Show a table and write it as CSV."""
+        cells = [[_plain(cell) for cell in row] for row in rows]
+        path = self.folder / f"{self.family}-{name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, lineterminator="\n").writerows([header, *cells])
+        self._lines += ["", *markdown_table(header, cells)]
+
+    def plot(self, name: str, draw: Callable[[Figure], None], width: float = 6.0) -> None:
+        """Draw one figure into the folder and show it."""
+        file = f"{self.family}-{name}.svg"
+        (self.folder / file).write_bytes(svg(draw, width))
+        self._lines += ["", f"![{name}]({file})"]
+
+    def curves(
+        self, name: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], **axes: Any
+    ) -> None:
+        """Show curves over ``x`` as a plot and as a table; ``axes`` are properties of the axes."""
+        rows = [[value, *(curve[k] for curve in curves.values())] for k, value in enumerate(x)]
+        self.plot(name, lambda figure: draw_curves(figure, x, curves, **axes))
+        self.table(name, [axes.get("xlabel", "x"), *curves], rows)
+
+    def write(self) -> Path:
+        """Write the page and return its path."""
+        rows = [(c.figure, c.stated, c.ours, c.verdict) for c in self.claims]
+        claims = ["", *markdown_table(HEADER, rows)] if rows else []
+        lines = [f"# {self.title}", "", self.introduction, *claims, *self._lines]
+        path = self.folder / f"{self.family}.md"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+
+def draw_curves(
+    figure: Figure, x: Sequence[float], curves: Mapping[str, Sequence[float]], **axes: Any
+) -> None:
+    """Draw curves over ``x`` with a legend."""
+    plot = figure.add_subplot()
+    for label, values in curves.items():
+        plot.plot(x, values, marker="o", label=label)
+    plot.set(**axes)
+    plot.legend()
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table.
+
+    >>> markdown_table(["a", "b"], [["1", "2|3"]])
+    ['| a | b |', '| --- | --- |', '| 1 | 2/3 |']
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines]
+
+
+def claims_of(page: Path) -> list[list[str]]:
+    """Return the rows of a page's table of claims; none if it has no such table."""
+    lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
+    head, rule = markdown_table(HEADER, [])
+    rows: list[list[str]] = []
+    for at, line in enumerate(lines):
+        if line == head and lines[at + 1] == rule:
+            for row in lines[at + 2 :]:
+                if not row.startswith("|"):
+                    return rows
+                rows.append([cell.strip() for cell in row.strip("|").split("|")])
+    return rows
+
+
+def write_summary(folder: Path) -> Path:
+    """Write the page that sets every family's claims side by side; return its path."""
+    counts, rows = [], []
+    for family in families.NAMES:
+        claims = claims_of(folder / f"{family}.md")
+        good = sum(verdict == REPRODUCED for *_, verdict in claims)
+        counts.append([f"[{family}]({family}.md)", str(len(claims)), str(good)])
+        rows += [[family, *claim] for claim in claims]
+    lines = [
+        "# The papers' results, reproduced",
+        "",
+        "Made by `headgate reproduce`. Every statement of the five papers about a figure or table "
+        "that could be made anew, what was found, and why it differs where it does.",
+        "",
+        *markdown_table(["family", "statements", REPRODUCED], counts),
+        "",
+        *markdown_table(["family", *HEADER], rows),
+    ]
+    path = folder / SUMMARY
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _plain(cell: Any) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
