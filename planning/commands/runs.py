@@ -32,7 +32,9 @@ def plan(
         list[str] | None,
         typer.Option("--set", help="Override a parameter, as name=value; may be repeated."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="Stop before publishing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Publish nothing; the samples stay for the next run.")
+    ] = False,
     force: Annotated[
         bool, typer.Option(help="Plan from the last samples if none are new; overrule the gate.")
     ] = False,
@@ -52,7 +54,8 @@ def plan(
     console = Console(stderr=True)
     with console.status("collect") as status:
         try:
-            run = collect.collect(place, definition, f"cli-{now:%Y%m%dT%H%M%S%f}", force=force)
+            run_id = f"cli-{now:%Y%m%dT%H%M%S%f}"
+            run = collect.collect(place, definition, run_id, force=force, dry_run=dry_run)
         except collect.NothingNew as nothing:
             typer.echo(f"headgate: {nothing}", err=True)
             raise typer.Exit(EXIT_NOT_PUBLISHED) from None

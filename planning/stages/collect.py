@@ -24,13 +24,14 @@ def collect(
     run_id: str,
     *,
     force: bool = False,
+    dry_run: bool = False,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> Run:
     """Claim the stream's new landing files for a run and write down which they are.
 
     A repeated run gets the files it had. With ``force`` and nothing new, the files of the last run
     are used again. Unreadable files are set aside whole, with the reason; files that are still
-    being written are left for the next run.
+    being written are left for the next run. After a ``dry_run`` all files are still new.
     """
     run = Run.of(home, definition.stream, run_id)
     run.write(
@@ -45,7 +46,7 @@ def collect(
     waiting: list[str] = []
     if not files:
         new, waiting = _look(home, definition, ledger, now_ns())
-        files = ledger.claim(definition.stream, run_id, new) if new else []
+        files = ledger.claim(definition.stream, run_id, new, keep=not dry_run) if new else []
     reused_from = None
     if not any(f.status == "used" for f in files) and force:
         reused_from = ledger.last_run(definition.stream)

@@ -101,16 +101,20 @@ class Ledger:
             ).fetchone()
         return None if row is None else str(row[0])
 
-    def claim(self, stream: str, run: str, files: list[LandedFile]) -> list[LandedFile]:
+    def claim(
+        self, stream: str, run: str, files: list[LandedFile], *, keep: bool = True
+    ) -> list[LandedFile]:
         """Record ``files`` for ``run`` and return what the run now has.
 
         Content that any run used already is recorded as a duplicate. A run that has claimed before
-        keeps what it had and gets nothing new.
+        keeps what it had and gets nothing new. Without ``keep`` nothing stays recorded: the answer
+        is what the run would have got.
         """
         with self._transaction() as connection:
             had = _of_run(connection, stream, run)
             if had:
                 return had
+            connection.execute("SAVEPOINT claim")
             for file in files:
                 used = connection.execute(
                     "SELECT path FROM landed WHERE stream = ? AND digest = ? AND status = 'used'",
@@ -126,7 +130,10 @@ class Ledger:
                     (stream, file.path, file.size, file.modified_ns, file.digest, status, run,
                      file.rows, reason),
                 )
-            return _of_run(connection, stream, run)
+            claimed = _of_run(connection, stream, run)
+            if not keep:
+                connection.execute("ROLLBACK TO claim")
+            return claimed
 
 
 def _of_run(connection: sqlite3.Connection, stream: str, run: str) -> list[LandedFile]:

@@ -31,10 +31,7 @@ def form(definition: StreamDefinition) -> dict[str, Param]:
     }
     fields["dry_run"] = Param(
         False, type="boolean", title="Dry run", section="Run",
-        description=(
-            "Plan and judge, but publish nothing. The samples count as used: to publish from them "
-            "later, force a run."
-        ),
+        description="Plan and judge, but publish nothing; the samples stay for the next run.",
     )  # fmt: skip
     fields["force"] = Param(
         False, type="boolean", title="Force", section="Run",

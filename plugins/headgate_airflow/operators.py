@@ -114,7 +114,10 @@ class CollectOperator(StageOperator):
             if not wanted:
                 raise AirflowSkipException(why)
         try:
-            collected = collect(home, definition, context["run_id"], force=params["force"])
+            collected = collect(
+                home, definition, context["run_id"],
+                force=params["force"], dry_run=params["dry_run"],
+            )  # fmt: skip
         except NothingNew as nothing:
             raise AirflowSkipException(str(nothing)) from nothing
         return collected.uri

@@ -167,6 +167,21 @@ def test_force_uses_the_last_samples_again(home: Home) -> None:
     assert run.read("collected")["reused_from"] == "run-1"
 
 
+def test_a_dry_run_leaves_the_samples_to_the_next_run(home: Home) -> None:
+    land(home, "a.parquet", [1.0])
+    bad = land(home, "bad.parquet", [2.0])
+    bad.write_bytes(b"no Parquet")
+    age(bad, 3600)
+    land(home, "copy.parquet", [1.0])
+    dry = collect(home, definition(), "run-1", dry_run=True)
+    assert names(dry) == ["a.parquet"]
+    assert Ledger(home.ledger).known("ticks") == {}
+    used = collect(home, definition(), "run-2")
+    assert used.read("collected") == dry.read("collected")
+    with pytest.raises(NothingNew):
+        collect(home, definition(), "run-3", dry_run=True)
+
+
 def test_hidden_and_temporary_names_are_not_samples(home: Home) -> None:
     path = land(home, "a.parquet", [1.0])
     for name in (".a.parquet", "_a.parquet", "a.parquet.tmp", "a.parquet.part", "notes.txt"):
