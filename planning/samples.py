@@ -18,8 +18,8 @@ from planning.streams import StreamDefinition
 def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Read the named columns of a Parquet file, or of all Parquet files in a folder.
 
-    Numbers arrive as float64 (null becomes NaN), texts and times as they are. Files are read in the
-    order of their names.
+    Numbers arrive as float64 (null becomes NaN), times as seconds since 1970 UTC, texts as they
+    are. Files are read in the order of their names.
     """
     files = [path] if path.is_file() else sorted(path.glob("*.parquet"), key=str)
     if not files:
@@ -47,6 +47,9 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _array(column: pa.ChunkedArray) -> np.ndarray:
     kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        micros = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+        return _array(micros.cast(pa.int64())) / 1e6
     if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if pa.types.is_dictionary(kind):

@@ -1,0 +1,52 @@
+"""Samples in memory: one type per kind of column, whatever the file held."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from upath import UPath
+
+from planning.samples import read_columns, read_json_lines
+
+MOMENT = datetime(2024, 2, 29, 12, 30, 0, 250_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_times_are_seconds_since_1970(tmp_path, unit, zone):
+    moment = MOMENT.replace(microsecond=0) if unit == "s" else MOMENT
+    given = moment if zone else moment.replace(tzinfo=None)
+    column = pa.array([given, None], pa.timestamp(unit, zone))
+    pq.write_table(pa.table({"time": column}), tmp_path / "a.parquet")
+    read = read_columns(UPath(tmp_path), ["time"])["time"]
+    assert read[0] == moment.timestamp()
+    assert np.isnan(read[1])
+
+
+def test_dates_and_iso_texts_are_times_too(tmp_path):
+    pq.write_table(pa.table({"day": [date(1970, 1, 2)]}), tmp_path / "a.parquet")
+    assert read_columns(UPath(tmp_path), ["day"])["day"].tolist() == [86400.0]
+    (tmp_path / "a.jsonl").write_text('{"time": "2024-02-29T12:30:00Z"}\n{"time": null}\n')
+    read = read_json_lines(UPath(tmp_path / "a.jsonl"), ["time"])["time"]
+    assert read[0] == MOMENT.replace(microsecond=0).timestamp()
+    assert np.isnan(read[1])
+
+
+def test_numbers_are_floats_and_null_is_nan(tmp_path):
+    table = pa.table({"count": pa.array([1, None]), "flag": pa.array([True, None])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    read = read_columns(UPath(tmp_path), ["count", "flag"])
+    for values in read.values():
+        assert values.dtype == np.float64
+        assert values[0] == 1.0
+        assert np.isnan(values[1])
+
+
+def test_categories_are_texts(tmp_path):
+    column = pa.array(["buy", "sell", "buy"]).dictionary_encode()
+    pq.write_table(pa.table({"side": column}), tmp_path / "a.parquet")
+    assert read_columns(UPath(tmp_path), ["side"])["side"].tolist() == ["buy", "sell", "buy"]
