@@ -281,6 +281,28 @@ def test_holdout_does_not_depend_on_files_or_partitions(spark):
     assert 10 < len(prices) < 40
 
 
+def test_spark_and_numpy_split_alike(spark, make_run, ticks):
+    from planning.stages import local
+
+    definition = ticks(samples={"time_column": "at", "format": "parquet"})
+    rows = [
+        {**row, "at": NOW + dt.timedelta(microseconds=1_234_567 * i)}
+        for i, row in enumerate(good_rows(200))
+    ]
+    rows[7]["price"] = 200.0
+    run = make_run({"a.parquet": pa.Table.from_pylist(rows)}, definition)
+    sizes = check(spark, run)
+    parts = [{row["at"]: row for row in clean_of(folder)} for folder in (run.train, run.holdout)]
+    for folder in (run.train, run.holdout, run.quarantine):
+        folder.fs.rm(folder.path, recursive=True)
+    local.validate(run)
+    again = [{row["at"]: row for row in clean_of(folder)} for folder in (run.train, run.holdout)]
+    assert again == parts
+    assert {k: sizes[k] for k in ("rows", "clean", "train", "holdout")} == {
+        k: run.read("validation")[k] for k in ("rows", "clean", "train", "holdout")
+    }
+
+
 def test_unknown_holdout_column_and_suite_are_errors_with_a_list(ticks):
     from expectations import rules
     from planning.errors import InvalidInput
