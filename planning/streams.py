@@ -187,7 +187,11 @@ class StreamDefinition(Section):
     @field_validator("schedule")
     @classmethod
     def _cron(cls, schedule: str | None) -> str | None:
-        if schedule is None or schedule in PRESETS or len(schedule.split()) == CRON_FIELDS:
+        from croniter import croniter
+
+        if schedule is None or schedule in PRESETS:
+            return schedule
+        if len(schedule.split()) == CRON_FIELDS and croniter.is_valid(schedule):
             return schedule
         raise ValueError(f"a cron expression of five fields, one of {', '.join(PRESETS)}, or null")
 

@@ -82,6 +82,8 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
         ("gate: {loads: []}", "at least one load"),
         ("validity: {fallback: panic}", "'keep', 'pass' or 'uniform'"),
         ("parameters: {fairness_threshold: 1.5}", "less than or equal to 1"),
+        ('schedule: "61 * * * *"', "a cron expression of five fields"),
+        ('schedule: "*/5 * *"', "a cron expression of five fields"),
     ],
 )
 def test_messages_say_what_is_allowed(tmp_path: Path, change: str, allowed: str) -> None:
