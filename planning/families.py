@@ -17,7 +17,8 @@ module           offers
                  ``set_load(load)``, ``swap(plan)``, ``counters``
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
 ``demo``         ``land(folder, batch)``: a batch of generated samples for the demo stream
-``figures``      ``draw(plan, axes)`` and further pictures for the report
+``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``:
+                 captioned drawings for the report, ``[(caption, draw(axes)), …]``
 ``reproduce``    ``reproduce(folder, quick, progress)``: the paper's figures and tables
 ``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan anew
 ===============  ==========================================================================

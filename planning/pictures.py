@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 STYLE = {
     "svg.hashsalt": "headgate",
     "font.size": 9,
-    "axes.grid": True,
     "grid.alpha": 0.3,
     "axes.axisbelow": True,
     "legend.fontsize": "small",

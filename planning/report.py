@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +12,16 @@ from jinja2 import Environment, PackageLoader
 from upath import UPath
 
 from planning import families
+from planning.pictures import NAIVE, OURS, PREDICTED, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from planning.trial import Trial
 
 CURVE_LOADS = 101
-OURS, NAIVE, PREDICTED = "#0b7285", "#c92a2a", "#868e96"
+SIZE = (10.5, 4.0)
 
 
 def write_report(path: UPath, trials: Sequence[Trial]) -> UPath:
@@ -54,8 +56,13 @@ def _section(trial: Trial) -> dict[str, Any]:
         "data_docs": trial.data_docs,
         "outcomes": trial.outcomes,
         "counters": trial.counters,
-        "picture": "data:image/svg+xml;base64," + base64.b64encode(picture(trial)).decode(),
+        "picture": _embedded(picture(trial)),
+        "further": [(caption, _embedded(image)) for caption, image in further_pictures(trial)],
     }
+
+
+def _embedded(image: bytes) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(image).decode()
 
 
 def write_pictures(folder: UPath, trials: Sequence[Trial]) -> None:
@@ -67,20 +74,28 @@ def write_pictures(folder: UPath, trials: Sequence[Trial]) -> None:
 
 def picture(trial: Trial) -> bytes:
     """Return the plan and its quality over load as an SVG picture."""
-    import matplotlib
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    # A fixed salt keeps the SVG's ids, and so its bytes, the same from run to run.
-    with plt.rc_context({"svg.hashsalt": "headgate", "font.size": 9}):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained")
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
         families.family(trial.definition.family).room("figures").draw(trial.published.plan, left)
         draw_quality(trial, right)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-        plt.close(figure)
-    return stream.getvalue()
+
+    return svg(draw, *SIZE)
+
+
+def further_pictures(trial: Trial) -> list[tuple[str, bytes]]:
+    """Return what else the family shows (``figures.further``, optional): captions and SVGs."""
+    further = getattr(families.family(trial.definition.family).room("figures"), "further", None)
+    if further is None:
+        return []
+    pictures = []
+    for caption, draw in further(trial.published.plan, trial.samples, trial.definition):
+        pictures.append((caption, svg(partial(_on_axes, draw), *SIZE)))
+    return pictures
+
+
+def _on_axes(draw: Callable[[Axes], None], figure: Figure) -> None:
+    draw(figure.add_subplot())
 
 
 def draw_quality(trial: Trial, axes: Axes) -> None:
@@ -94,5 +109,5 @@ def draw_quality(trial: Trial, axes: Axes) -> None:
         tried, [o.random_quality for o in trial.outcomes], "x", color=NAIVE, label="random dropping"
     )
     axes.set(xlabel="load passed", ylabel="quality", ylim=(0, 1.02), title="Quality over load")
-    axes.grid(alpha=0.3)
+    axes.grid()
     axes.legend(loc="lower right")

@@ -25,23 +25,24 @@ REPRODUCED = "reproduced"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the paper states of a figure, what was found here, and why the two differ, if so."""
+    """One statement of a paper, what was found here, and why it differs if it does.
+
+    >>> Claim("Table 1", "3/5", "3/5", True).verdict
+    'reproduced'
+    >>> Claim("Table 1", "3/5", "1/2", False, "the paper rounds").verdict
+    'differs: the paper rounds'
+    """
 
     figure: str
     stated: str
     ours: str
-    differs: str = ""
+    holds: bool
+    reason: str = ""
 
     @property
     def verdict(self) -> str:
-        """Whether the statement was reproduced.
-
-        >>> Claim("Table 1", "3/5", "3/5").verdict
-        'reproduced'
-        >>> Claim("Table 1", "3/5", "1/2", "the paper rounds").verdict
-        'differs: the paper rounds'
-        """
-        return f"differs: {self.differs}" if self.differs else REPRODUCED
+        """``reproduced``, or ``differs`` and why."""
+        return REPRODUCED if self.holds else f"differs: {self.reason}"
 
 
 class Page:
@@ -64,9 +65,9 @@ class Page:
         self._lines: list[str] = []
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def claim(self, figure: str, stated: str, ours: str, differs: str = "") -> None:
-        """Set what the paper states beside what was found; ``differs`` says why they disagree."""
-        self.claims.append(Claim(figure, stated, ours, differs))
+    def claim(self, *claims: Claim) -> None:
+        """Add rows to the table at the head of the page."""
+        self.claims += claims
 
     def section(self, title: str, text: str = "") -> None:
         """Start a section."""
@@ -118,6 +119,7 @@ def draw_curves(
     for label, values in curves.items():
         plot.plot(x, values, marker="o", label=label)
     plot.set(**axes)
+    plot.grid()
     plot.legend()
 
 

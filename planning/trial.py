@@ -43,6 +43,7 @@ class Trial:
     data_docs: str
     outcomes: tuple[Outcome, ...]
     counters: dict[str, Any]
+    samples: Columns  # the fresh samples
 
 
 def outcomes(
@@ -89,6 +90,7 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
         data_docs=validation.get("data_docs", ""),
         outcomes=tuple(found),
         counters=shedder.counters.snapshot(),
+        samples=columns,
     )
 
 

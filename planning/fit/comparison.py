@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,10 @@ from planning.fit.simulate import local_drops, measure, random_drops
 from planning.fit.traces import requests
 from planning.fit.workload import Empirical
 
-METHODS: tuple[tuple[str, str, float], ...] = (
+Method = tuple[str, str, float]
+"""Name, method of ``plan_network``, and error (0 for exact)."""
+
+METHODS: tuple[Method, ...] = (
     ("exact", "exact", 0.0),
     ("Solver 5 %", "solver", 0.05),
     ("Solver 10 %", "solver", 0.10),
@@ -49,16 +53,20 @@ class Comparison:
 
 
 def compare(
-    network: QueryNetwork, rates: FloatArray, *, max_plans: int = 1_000_000
+    network: QueryNetwork,
+    rates: FloatArray,
+    *,
+    methods: Sequence[Method] = METHODS,
+    max_plans: int = 1_000_000,
 ) -> Comparison:
-    """Run every method over the rate vectors; ``max_plans`` bounds the paper's methods."""
+    """Run methods over the rate vectors; ``max_plans`` bounds the paper's methods."""
     throughput: dict[str, FloatArray] = {}
     highest: dict[str, float] = {}
     plans: dict[str, int] = {}
     refused: dict[str, str] = {}
     offered = np.zeros(len(rates))
     workload = Empirical(np.clip(rates[:: max(len(rates) // 500, 1)] / network.max_rates, 0, 1))
-    for name, method, error in METHODS:
+    for name, method, error in methods:
         try:
             plan = plan_network(
                 network, method=method, error=error or 0.1, workload=workload, max_plans=max_plans

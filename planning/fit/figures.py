@@ -1,17 +1,33 @@
-"""Pictures of a FIT plan: drops over the load, quality, and the critical regions of two inputs."""
+"""Pictures of a FIT plan: drops over the load, throughput over time, and where arcs shed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from planning.arrays import Columns, FloatArray
+from planning.errors import InvalidInput
+from planning.fit.comparison import METHODS, Comparison, compare, web_rates
+from planning.fit.network import QueryNetwork
 from planning.fit.plan import Plan
-
-if TYPE_CHECKING:
-    from planning.fit.comparison import Comparison
+from planning.fit.statistics import period_counts
 
 SHOWN = 8
+REPORTED_METHODS = ("exact", "Solver 5 %", "Solver 10 %", "C-FIT 10 %")
+REPORTED_PERIODS = 120
+REPORTED_PLANS = 20_000  # enough for small fragments, and refused within a moment elsewhere
+COLOURS = {
+    "exact": "#0b7285",
+    "Solver 5 %": "#7048e8",
+    "Solver 10 %": "#ae3ec9",
+    "C-FIT 10 %": "#2b8a3e",
+    "local shedding": "#f59f00",
+    "random dropping": "#c92a2a",
+}
+Draw = Callable[[Any], None]
 
 
 def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
@@ -33,26 +49,28 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
         axes.legend(fontsize="x-small")
 
 
-def draw_quality(plan: Plan, axes: Any) -> None:
-    """Draw predicted quality over z, beside dropping evenly at the inputs."""
-    loads = np.linspace(0.0, 1.0, 101)
-    quality = [plan.predicted_quality(float(z)) for z in loads]
-    axes.plot(loads, quality, label="coordinated (predicted)")
-    axes.plot(loads, loads, "--", label="random dropping")
-    axes.set_xlabel("share z of the busiest server's load that it can afford")
-    axes.set_ylabel("weighted throughput")
-    axes.set_xlim(0.0, 1.0)
-    axes.legend()
-
-
-def draw_throughput(comparison: Comparison, axes: Any, periods: int = 240) -> None:
-    """Draw throughput over time of the methods, local shedding and random dropping."""
-    for method in ("exact", "Solver 10 %", "C-FIT 10 %", "local shedding", "random dropping"):
-        if method in comparison.throughput:
-            axes.plot(comparison.throughput[method][:periods], label=method, linewidth=0.9)
+def draw_throughput(comparison: Comparison, axes: Any) -> None:
+    """Draw throughput over time of all methods; labels give their share of the optimum."""
+    highest = len(comparison.throughput)
+    for place, (method, throughput) in enumerate(comparison.throughput.items()):
+        axes.plot(
+            throughput,
+            label=f"{method}: {comparison.share_of_optimum(method):.3f}",
+            linewidth=1.0,
+            color=COLOURS.get(method),
+            zorder=2 + highest - place,  # the exact plan, which is first, lies on top
+        )
     axes.set_xlabel("control period")
     axes.set_ylabel("weighted throughput per second")
-    axes.legend(fontsize="x-small", ncols=3)
+    axes.margins(x=0.01)
+    axes.set_ylim(bottom=0.0)
+    axes.legend(
+        title="share of the optimum in overloaded periods",
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=4,
+        frameon=False,
+    )
 
 
 def draw_regions(plan: Plan, axes: Any, first: str, second: str, points: int = 200) -> None:
@@ -68,8 +86,51 @@ def draw_regions(plan: Plan, axes: Any, first: str, second: str, points: int = 2
     kinds = np.where(drops <= 1e-9, 0, np.where(drops >= 1 - 1e-9, 2, 1))
     _, code = np.unique(kinds, axis=0, return_inverse=True)
     axes.pcolormesh(
-        ticks[0], ticks[1], code.reshape(points, points).T, cmap="tab20", shading="auto"
+        ticks[0],
+        ticks[1],
+        code.reshape(points, points).T,
+        cmap="tab20",
+        shading="auto",
+        rasterized=True,  # one path per cell would make an SVG of megabytes
     )
     axes.set_xlabel(f"{first} (tuples/s)")
     axes.set_ylabel(f"{second} (tuples/s)")
     axes.set_title("Where the same arcs shed")
+
+
+def further(plan: Plan, samples: Columns, definition: Any) -> list[tuple[str, Draw]]:
+    """Return captioned pictures for the report: throughput over time of all methods.
+
+    A stream's network follows its fresh samples. The demo stream's follows the real trace where it
+    is at hand; before it comes a network of small fragments, on which all of the paper's methods
+    can plan.
+    """
+    from planning.fit.examples import web
+
+    rates = period_counts(samples, plan.network) / definition.parameters.period_s
+    fragmented = web()
+    if not definition.demo or fragmented.input_ids != plan.network.input_ids:
+        return [_over_time(plan.network, rates, "fresh samples")]
+    pictures = []
+    for network, period_s in ((fragmented, 60), (plan.network, definition.parameters.period_s)):
+        try:
+            shown, source = web_rates(network, int(period_s)), "the NASA trace"
+        except InvalidInput:
+            shown, source = rates, "fresh samples"
+        pictures.append(_over_time(network, shown, source))
+    return pictures
+
+
+def _over_time(network: QueryNetwork, rates: FloatArray, source: str) -> tuple[str, Draw]:
+    """Compare the methods over a stretch of the rates; return caption and drawing."""
+    methods = [entry for entry in METHODS if entry[0] in REPORTED_METHODS]
+    found = compare(network, rates[:REPORTED_PERIODS], methods=methods, max_plans=REPORTED_PLANS)
+    caption = (
+        f"Throughput over time on {source}: network {network.name}, {len(network.inputs)} inputs "
+        f"on {len(network.nodes)} servers, {len(found.offered)} control periods, "
+        f"{found.overloaded.mean():.0%} of them overloaded."
+    )
+    if found.refused:
+        names = ", ".join(found.refused)
+        caption += f" Refused, for needing more than {REPORTED_PLANS:,} plans: {names}."
+    return caption, partial(draw_throughput, found)

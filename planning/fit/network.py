@@ -251,6 +251,18 @@ class QueryNetwork:
             )
         return vector
 
+    def rate_rows(self, rates: FloatArray) -> FloatArray:
+        """Return rows of rates, in input order, checked like :meth:`rate_vector`."""
+        rows = np.asarray(rates, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
+            raise InvalidInput(
+                f"rates must be rows of {len(self.inputs)} numbers, got shape {rows.shape}"
+            )
+        if not (rows.min(initial=0.0) >= 0.0 and rows.max(initial=0.0) < np.inf):
+            first = int(np.argmax(~(np.isfinite(rows) & (rows >= 0)).all(axis=1)))
+            self.rate_vector(rows[first])
+        return rows
+
     def drop_vector(self, drops: Mapping[str, float]) -> FloatArray:
         """Return drop fractions in the order of ``arcs``; absent arcs drop nothing."""
         vector = np.zeros(len(self.arcs))

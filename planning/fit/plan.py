@@ -100,9 +100,10 @@ class Plan:
 
     def at_many(self, rates: FloatArray) -> FloatArray:
         """Return rows of drop fractions, in the order of ``network.arcs``, for rows of rates."""
-        out = np.zeros((len(rates), len(self.network.arcs)))
+        rows = self.network.rate_rows(rates)
+        out = np.zeros((len(rows), len(self.network.arcs)))
         for part, inputs, arcs in self._columns:
-            scaled = np.ascontiguousarray(rates[:, inputs] / part.program.max_rates)
+            scaled = np.ascontiguousarray(rows[:, inputs] / part.program.max_rates)
             named = arcs >= 0
             out[:, arcs[named]] = part.selector.drops(scaled)[:, named]
         return out

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.fit.simplex import all_fit
+from planning.fit.drops import all_fit
 from planning.fit.stored import PointQuadtree
 
 

@@ -17,9 +17,9 @@ from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import check_between
+from planning.fit.drops import all_fit
 from planning.fit.limits import MethodLimit, check_plain, valued_inputs
 from planning.fit.program import Program
-from planning.fit.simplex import all_fit
 from planning.fit.stored import Quadtree
 from planning.fit.warm import WarmSimplex
 from planning.fit.workload import Workload
@@ -36,7 +36,7 @@ def simplex_scorer(program: Program) -> Scorer:
     warm = WarmSimplex(program)
 
     def score(points: FloatArray) -> FloatArray:
-        dropped, _ = warm.solve(points)
+        dropped = warm.dropped(points)
         return np.asarray(points @ program.full_throughput - dropped @ program.lost_throughput)
 
     return score
@@ -179,16 +179,16 @@ def build(
 def converge(
     program: Program, workload: Workload, seconds: float, max_plans: int = 200_000
 ) -> list[tuple[float, float, int]]:
-    """Divide for a while; return (seconds, expected error, plans) along the way (Figure 14a)."""
+    """Divide for a while; return (CPU seconds, expected error, plans) on the way (Figure 14a)."""
     check_plain(program, "solver_w")
     dims = np.flatnonzero(valued_inputs(program)).astype(np.int64)
     builder = _Builder(program, simplex_scorer(program), workload, max_plans, dims)
-    start = time.perf_counter()
+    start = time.process_time()
     builder.add(np.zeros((1, len(dims))), 1.0)
     path = [(0.0, builder.total, builder.infeasible)]
     while builder.heap and -builder.heap[0][0] > 0 and path[-1][0] < seconds:
         builder.divide(heapq.heappop(builder.heap)[2])
-        path.append((time.perf_counter() - start, builder.total, builder.infeasible))
+        path.append((time.process_time() - start, builder.total, builder.infeasible))
         if builder.infeasible + 2 ** len(dims) > max_plans:
             break
     return path
@@ -200,7 +200,7 @@ def _finish(builder: _Builder, valued: BoolArray) -> Quadtree:
     plan[leaves] = np.arange(len(leaves))
     dims = len(builder.dims)
     corners = np.array([builder.corner[k][:-1] for k in leaves]).reshape(len(leaves), dims)
-    _, fractions = WarmSimplex(builder.program).solve(builder._points(corners))
+    fractions = WarmSimplex(builder.program).fractions(builder._points(corners))
     return Quadtree(
         valued=valued,
         plan=plan,

@@ -16,9 +16,10 @@ from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import PlanningError
+from planning.fit.drops import ROUNDING, all_fit, fractions
 from planning.fit.polytope import deepest, unit_forms
 from planning.fit.program import Program
-from planning.fit.simplex import OPTIMAL, affine, all_fit, fractions, reoptimise, start
+from planning.fit.simplex import OPTIMAL, affine, reoptimise, start
 from planning.fit.stored import CriticalRegions
 
 STEP = 1e-7
@@ -211,7 +212,7 @@ def _holds(
     facets: FloatArray, first: int, last: int, rates: FloatArray, tolerance: float
 ) -> bool:
     for f in range(first, last):
-        if affine(facets[f], rates) < -tolerance:
+        if affine(facets, f, rates) < -tolerance:
             return False
     return True
 
@@ -222,6 +223,50 @@ def _any_holds(facets: FloatArray, starts: IntArray, regions: int, rates: FloatA
         if _holds(facets, starts[k], starts[k + 1], rates, INSIDE):
             return True
     return False
+
+
+@njit(cache=True)
+def _region_of(
+    value: FloatArray,
+    facets: FloatArray,
+    starts: IntArray,
+    last: int,
+    point: FloatArray,
+    loss: FloatArray,
+) -> int:
+    """Return the region that holds ``point``, or -1; ``loss`` is scratch.
+
+    Rates move slowly, so the last region is tried first. Then the region of the largest loss, which
+    is right but for ties and rounding; last, all of them.
+    """
+    if _holds(facets, starts[last], starts[last + 1], point, EXACTLY):
+        return last
+    regions = value.shape[1]
+    for k in range(regions):
+        loss[k] = value[0, k]
+    for i in range(point.shape[0]):
+        rate = point[i]
+        for k in range(regions):
+            loss[k] += value[i + 1, k] * rate
+    largest = 0
+    for k in range(1, regions):
+        if loss[k] > loss[largest]:
+            largest = k
+    if _holds(facets, starts[largest], starts[largest + 1], point, EXACTLY):
+        return largest
+    for k in range(regions):
+        if _holds(facets, starts[k], starts[k + 1], point, EXACTLY):
+            return k
+    return -1
+
+
+@njit(cache=True)
+def _planned(point: FloatArray) -> bool:
+    """Whether rates lie in the planned space."""
+    for k in range(point.shape[0]):
+        if point[k] > 1.0 + ROUNDING:
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -242,8 +287,7 @@ def select(
 ) -> int:
     """Find the region of each row of rates and apply its rule; return how many were not found."""
     missing = 0
-    regions, count = value.shape[1], rule.shape[1]
-    loss = np.empty(regions)
+    loss = np.empty(value.shape[1])
     for row in range(rates.shape[0]):
         point = rates[row]
         if all_fit(raw_use, point):
@@ -251,34 +295,17 @@ def select(
             out[row, :] = 0.0
             chosen[row] = FEASIBLE
             continue
-        region = last[0]
-        if not _holds(facets, starts[region], starts[region + 1], point, EXACTLY):
-            for k in range(regions):
-                loss[k] = value[0, k]
-            for i in range(point.shape[0]):
-                rate = point[i]
-                for k in range(regions):
-                    loss[k] += value[i + 1, k] * rate
-            region = 0
-            for k in range(1, regions):
-                if loss[k] > loss[region]:
-                    region = k
-            if not _holds(facets, starts[region], starts[region + 1], point, EXACTLY):
-                region = -1
-                for k in range(regions):
-                    if _holds(facets, starts[k], starts[k + 1], point, EXACTLY):
-                        region = k
-                        break
-        inside = region >= 0
-        for k in range(point.shape[0]):
-            inside = inside and point[k] <= 1.0 + 1e-12
-        if not inside:
+        region = -1
+        if _planned(point):
+            region = _region_of(value, facets, starts, last[0], point, loss)
+        if region < 0:
             chosen[row] = OUTSIDE
             missing += 1
             continue
         last[0] = region
         chosen[row] = region
-        for a in range(count):
-            dropped[row, a] = max(affine(rule[region, a], point), 0.0)
+        rules = rule[region]
+        for a in range(rules.shape[0]):
+            dropped[row, a] = max(affine(rules, a, point), 0.0)
         fractions(arrive_rates, arrive_drops, port, point, dropped[row], out[row])
     return missing

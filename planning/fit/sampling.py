@@ -75,7 +75,7 @@ def smallest_optimum(program: programs.Program) -> float:
     if not corners:
         return math.inf
     points = np.array(corners)
-    dropped, _ = WarmSimplex(program).solve(points)
+    dropped = WarmSimplex(program).dropped(points)
     return float((points @ program.full_throughput - dropped @ program.lost_throughput).min())
 
 

@@ -20,7 +20,6 @@ Marks = BoolArray | IntArray
 
 FEASIBLE = 1e-11
 PIVOT = 1e-10
-NOTHING = 1e-15
 REFRESH = 64
 """Pivots after which the tableau is rebuilt from the original data, to stop rounding."""
 
@@ -78,11 +77,18 @@ def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column
 
 
 @njit(cache=True)
-def affine(form: FloatArray, rates: FloatArray) -> float:
-    """Value of a constant followed by coefficients."""
-    value: float = form[0]
+def affine(forms: FloatArray, row: int, rates: FloatArray) -> float:
+    """Value of the form in ``row`` at ``rates``: its constant, then its coefficients.
+
+    The row is not sliced off first: compiled code counts references to every slice, which takes
+    longer than a short sum.
+
+    >>> affine(np.array([[1.0, 2.0, 3.0]]), 0, np.array([10.0, 100.0]))
+    321.0
+    """
+    value: float = forms[row, 0]
     for k in range(rates.shape[0]):
-        value += form[k + 1] * rates[k]
+        value += forms[row, k + 1] * rates[k]
     return value
 
 
@@ -123,18 +129,18 @@ def reoptimise(
     limit: int,
 ) -> tuple[int, int]:
     """Pivot until every basic variable is within its bounds; return status and pivots."""
-    rows = tableau.shape[0]
-    columns = cost.shape[1]
+    rows, columns = tableau.shape[0], cost.shape[1]
+    right = tableau[:, columns:]
     for count in range(limit):
         worst = FEASIBLE
         leaving = -1
         above = False
         for i in range(rows):
-            value = affine(tableau[i, columns:], rates)
+            value = affine(right, i, rates)
             if -value > worst:
                 worst, leaving, above = -value, i, False
             if bounded[basis[i]]:
-                excess = value - affine(upper[basis[i]], rates)
+                excess = value - affine(upper, basis[i], rates)
                 if excess > worst:
                     worst, leaving, above = excess, i, True
         if leaving < 0:
@@ -206,14 +212,15 @@ def values(
     out: FloatArray,
 ) -> None:
     """Write the values of the original variables at ``rates``, clipped to their bounds."""
+    right = tableau[:, columns:]
     for j in range(columns):
-        out[j] = affine(upper[j], rates) if flipped[j] else 0.0
+        out[j] = affine(upper, j, rates) if flipped[j] else 0.0
     for i in range(tableau.shape[0]):
         variable = basis[i]
         if variable < columns:
-            value = max(affine(tableau[i, columns:], rates), 0.0)
+            value = max(affine(right, i, rates), 0.0)
             if flipped[variable]:
-                value = max(affine(upper[variable], rates) - value, 0.0)
+                value = max(affine(upper, variable, rates) - value, 0.0)
             out[variable] = value
 
 
@@ -233,11 +240,12 @@ def refine(
     One step of iterative refinement: small pivots cost digits, and a server must not pay for them.
     """
     columns = nonbasis.shape[0]
+    right = base[:, columns:]
     for j in range(columns):
         row = nonbasis[j] - columns
         if row < 0:
             continue
-        rest = affine(base[row, columns:], rates)
+        rest = affine(right, row, rates)
         for k in range(columns):
             rest -= base[row, k] * out[k]
         if rest == 0.0:
@@ -250,7 +258,7 @@ def refine(
     for j in range(columns):
         out[j] = max(out[j], 0.0)
         if flipped[j]:
-            out[j] = min(out[j], affine(upper[j], rates))
+            out[j] = min(out[j], affine(upper, j, rates))
 
 
 @njit(cache=True)
@@ -306,110 +314,3 @@ def start(
     for j in range(base_cost.shape[1]):
         nonbasis[j] = j
     flipped[:] = False
-
-
-@njit(cache=True)
-def fractions(
-    arrive_rates: FloatArray,
-    arrive_drops: FloatArray,
-    port: IntArray,
-    rates: FloatArray,
-    dropped: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Turn dropped rates into drop fractions; what does not arrive is kept (0/0 keeps all)."""
-    count = arrive_rates.shape[0]
-    for a in range(count):
-        arriving = 0.0
-        for k in range(rates.shape[0]):
-            arriving += arrive_rates[a, k] * rates[k]
-        for b in range(count):
-            arriving -= arrive_drops[a, b] * dropped[b]
-        out[a] = 0.0
-        if dropped[a] > NOTHING and arriving > NOTHING:
-            out[a] = min(dropped[a] / arriving, 1.0)
-    for a in range(count):
-        if port[a] >= 0:
-            out[a] = 1.0 - (1.0 - out[port[a]]) * (1.0 - out[a])
-
-
-@njit(cache=True)
-def all_fit(use: FloatArray, rates: FloatArray) -> bool:
-    """Whether rates need no shedding at any server or link."""
-    for n in range(use.shape[0]):
-        total = 0.0
-        for k in range(rates.shape[0]):
-            total += use[n, k] * rates[k]
-        if total > 1.0 + 1e-12:
-            return False
-    return True
-
-
-@njit(cache=True)
-def solve_many(
-    floats: FloatArray, ints: IntArray, rates: FloatArray, dropped: FloatArray, out: FloatArray
-) -> int:
-    """Solve rows of rates one after the other, warm; return how many were not optimal.
-
-    Program and state come packed into two buffers (see :mod:`planning.fit.warm`): a compiled
-    function pays for every array it is handed, more than a solution costs.
-    """
-    rows, columns, inputs = ints[0], ints[1], ints[2]
-    count, levels, uses = ints[3], ints[4], ints[5]
-    width = columns + 1 + inputs
-    total = rows + columns
-    at = 0
-    base = floats[at : at + rows * width].reshape(rows, width)
-    at += rows * width
-    base_cost = floats[at : at + levels * columns].reshape(levels, columns)
-    at += levels * columns
-    upper = floats[at : at + total * (1 + inputs)].reshape(total, 1 + inputs)
-    at += total * (1 + inputs)
-    raw_use = floats[at : at + uses * inputs].reshape(uses, inputs)
-    at += uses * inputs
-    arrive_rates = floats[at : at + count * inputs].reshape(count, inputs)
-    at += count * inputs
-    arrive_drops = floats[at : at + count * count].reshape(count, count)
-    at += count * count
-    tableau = floats[at : at + rows * width].reshape(rows, width)
-    at += rows * width
-    cost = floats[at : at + levels * columns].reshape(levels, columns)
-    at += levels * columns
-    variables = floats[at : at + columns]
-    age = ints[6:7]
-    at = 7
-    bounded = ints[at : at + total]
-    at += total
-    port = ints[at : at + count]
-    at += count
-    basis = ints[at : at + rows]
-    at += rows
-    nonbasis = ints[at : at + columns]
-    at += columns
-    flipped = ints[at : at + total]
-    failed = 0
-    for row in range(rates.shape[0]):
-        if all_fit(raw_use, rates[row]):
-            dropped[row, :] = 0.0
-            out[row, :] = 0.0
-            continue
-        status = solve(
-            base,
-            base_cost,
-            upper,
-            bounded,
-            tableau,
-            cost,
-            basis,
-            nonbasis,
-            flipped,
-            age,
-            rates[row],
-            variables,
-        )
-        if status != OPTIMAL:
-            failed += 1
-        for a in range(count):
-            dropped[row, a] = variables[a]
-        fractions(arrive_rates, arrive_drops, port, rates[row], variables, out[row])
-    return failed

@@ -178,7 +178,7 @@ def local_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
         program = programs.build(alone)
         if not program.location_count:
             continue
-        _, fractions = WarmSimplex(program).solve(
+        fractions = WarmSimplex(program).fractions(
             np.ascontiguousarray(flows / program.max_rates)
         )
         for arc, column in zip(program.names, fractions.T, strict=True):

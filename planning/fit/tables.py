@@ -10,11 +10,12 @@ from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit import program as programs
+from planning.fit.drops import fractions
 from planning.fit.limits import MethodLimit
 from planning.fit.point_quadtree import undominated
 from planning.fit.sampling import Sampling
 from planning.fit.servers import Server
-from planning.fit.simplex import OPTIMAL, fractions, reoptimise, start, values
+from planning.fit.simplex import OPTIMAL, reoptimise, start, values
 
 CHUNK = 200_000
 FULL = 1.0 + 1e-12

@@ -1,4 +1,4 @@
-"""Real rate series: the data sets beside the repository, as rate vectors over time."""
+"""A real rate series: the web requests beside the repository, as rate vectors over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from planning.arrays import FloatArray
 from planning.errors import InvalidInput
 
 NASA = "nasa_http_requests_1s.parquet"
-TWEETS = "tweet_volume_5min.parquet"
 
 
 def data_folder() -> Path:
@@ -29,12 +28,6 @@ def requests(period_s: int = 10, rate_factor: float = 100.0) -> tuple[tuple[str,
     whole = len(counts) // period_s * period_s
     summed = counts[:whole].reshape(-1, period_s, len(names)).sum(axis=1)
     return names, summed * (rate_factor / period_s)
-
-
-def tweets(rate_factor: float = 1.0) -> tuple[tuple[str, ...], FloatArray]:
-    """Return the ten companies' tweets: names, and tweets/s per 5 minutes."""
-    names, counts = _read(TWEETS, "tweets_")
-    return names, counts * (rate_factor / 300.0)
 
 
 def _read(file: str, prefix: str) -> tuple[tuple[str, ...], FloatArray]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 
 from planning import families
-from planning.reproduction import Page, claims_of, write_summary
+from planning.reproduction import Claim, Page, claims_of, write_summary
 
 
 def make_page(folder, family="sifter"):
     page = Page(folder, family, "A paper, reproduced", "Made by a test.")
     page.section("Figure 1", "Two curves.")
     page.curves("figure-1", [0.5, 1.0], {"ours": [1.0, 2.0], "theirs": [1 / 3, 3.0]}, xlabel="z")
-    page.claim("Figure 1", "ours | theirs", "2 | 3")
-    page.claim("Table 1", "4", "5", "the paper rounds")
+    page.claim(Claim("Figure 1", "ours | theirs", "2 | 3", True, "never"))
+    page.claim(Claim("Table 1", "4", "5", False, "the paper rounds"))
     return page.write()
 
 

@@ -73,6 +73,12 @@ def test_bad_loads(plan: Plan):
             plan.at(bad)
     with pytest.raises(InvalidInput, match="i2"):
         plan.at([1.0, float("nan")])
+    for bad in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(InvalidInput, match="rate of input i2 must be finite and >= 0"):
+            plan.at_many(np.array([[1.0, 2.0], [1.0, bad]]))
+    with pytest.raises(InvalidInput, match=r"rows of 2 numbers, got shape \(2, 3\)"):
+        plan.at_many(np.ones((2, 3)))
+    assert plan.at_many(np.empty((0, 2))).shape == (0, len(plan.network.arcs))
 
 
 def test_rates_outside_the_planned_space_stay_feasible(plan: Plan):

@@ -20,7 +20,7 @@ def check(network: QueryNetwork, points: int, seed: int = 0) -> Plan:
     rates = network.max_rates * rng.random((points, len(network.inputs))) ** rng.choice([0.5, 1, 4])
     done = network.evaluate_many(rates, plan.at_many(rates))
     program = build(network)
-    dropped, _ = WarmSimplex(program).solve(rates / program.max_rates)
+    dropped = WarmSimplex(program).dropped(rates / program.max_rates)
     best = rates / program.max_rates @ program.full_throughput - dropped @ program.lost_throughput
     np.testing.assert_allclose(done.throughput, best, rtol=1e-9, atol=1e-9)
     assert (done.loads <= network.capacities * (1 + 1e-9)).all()

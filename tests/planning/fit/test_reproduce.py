@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planning.fit import experiments
+from planning.fit import claims, experiments
 from planning.fit.reproduce import reproduce
-
-pytestmark = pytest.mark.slow
 
 
 def rows(folder: Path, name: str) -> list[dict[str, str]]:
@@ -18,10 +16,15 @@ def rows(folder: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_figures_and_tables_are_written(tmp_path: Path):
     said: list[str] = []
     reproduce(tmp_path, True, said.append)
     page = (tmp_path / "fit.md").read_text(encoding="utf-8")
+    stated = [line.split(" | ")[0] for line in page.splitlines() if line.endswith(" |")]
+    for number in ("Table 1", "Figure 7", "Figure 10(a)", "Figure 11(a)", "Figure 12", "Figure 13",
+                   "Figure 14(b)", "Figure 15(c)", "Table 3"):  # fmt: skip
+        assert f"| {number}" in stated
     for title in ("Figure 10", "Figure 11", "Figure 12", "Figure 13", "Figure 14", "Figure 15",
                   "Table 3"):  # fmt: skip
         assert title in page
@@ -37,11 +40,32 @@ def test_figures_and_tables_are_written(tmp_path: Path):
     assert fans == sorted(fans)
 
 
+def test_table_1_and_figure_7_are_reproduced():
+    table = experiments.motivating_example()
+    found = claims.table_1(table) + claims.figure_7(*experiments.complementary_plan())
+    assert [claim.verdict for claim in found] == ["reproduced"] * 3
+    wrong = [*table[:4], (4, "1/5, 2/5", "1", "1/5, 2/5", "1", "1/5, 1/5")]
+    assert not any(claim.holds for claim in claims.table_1(wrong))
+    assert not claims.figure_7(0.6, 0.28, 0.26)[0].holds
+
+
+def test_claims_that_do_not_hold_say_so():
+    assert claims.figure_11c([("", "22%", 9, 0.1), ("", "30%", 8, 0.1)])[1].holds
+    assert not claims.figure_11c([("", "22%", 8, 0.1), ("", "30%", 9, 0.1)])[1].holds
+    assert not claims.figure_15b([(0.9, 0.1, 0.2), (0.8, 0.3, 0.1)])[0].holds
+    refused = claims.figure_14b([(2, 0.1, 0.1, 50, ""), (8, 0.1, "", "", "refused")])
+    assert [claim.holds for claim in refused] == [True, False]
+    entries = claims.table_3([(2, 46, 52, 47, 113, 24, 4), (4, 984, 96, 30883, 992469, 40, 9)])
+    assert [claim.holds for claim in entries] == [True, False, False]
+
+
+@pytest.mark.slow
 def test_more_mass_above_the_boundary_needs_more_plans():
     for _, *plans in experiments.provision_by_lambda((1, 3, 5)):
         assert plans == sorted(plans)
 
 
+@pytest.mark.slow
 def test_larger_changes_send_more_rows_and_larger_distances_fewer():
     table = experiments.selectivity_deltas((0.0, 0.05, 0.1))
     for _, *shares in table:

@@ -71,10 +71,10 @@ def test_the_warm_solution_does_not_depend_on_what_was_solved_before():
     for seed in range(40):
         program = build(drawn(seed))
         rates = rng.random((200, len(program.max_rates)))
-        together, _ = WarmSimplex(program).solve(rates)
-        backwards, _ = WarmSimplex(program).solve(np.ascontiguousarray(rates[::-1]))
+        together = WarmSimplex(program).dropped(rates)
+        backwards = WarmSimplex(program).dropped(np.ascontiguousarray(rates[::-1]))
         np.testing.assert_allclose(together, backwards[::-1], atol=1e-9)
-        alone = np.array([WarmSimplex(program).solve(r[None, :])[0][0] for r in rates[:10]])
+        alone = np.array([WarmSimplex(program).dropped(r[None, :])[0] for r in rates[:10]])
         np.testing.assert_allclose(together[:10], alone, atol=1e-9)
 
 
@@ -84,9 +84,9 @@ def test_long_runs_do_not_drift():
     rng = np.random.default_rng(2)
     warm = WarmSimplex(program)
     for _ in range(30):
-        warm.solve(rng.random((2000, 5)))
+        warm.dropped(rng.random((2000, 5)))
     rates = rng.random((20, 5))
-    dropped, _ = warm.solve(rates)
+    dropped = warm.dropped(rates)
     model = Glop(network)
     for point, drops in zip(rates, dropped, strict=True):
         mine = point @ program.full_throughput - drops @ program.lost_throughput

@@ -25,7 +25,7 @@ def errors(plan: Plan, points: np.ndarray) -> np.ndarray:
     rates = points[over] * network.max_rates
     done = network.evaluate_many(rates, plan.at_many(rates))
     assert (done.loads <= network.capacities * (1 + 1e-9)).all()
-    dropped, _ = WarmSimplex(program).solve(np.ascontiguousarray(points[over]))
+    dropped = WarmSimplex(program).dropped(np.ascontiguousarray(points[over]))
     best = points[over] @ program.full_throughput - dropped @ program.lost_throughput
     return np.asarray(1.0 - done.throughput / np.maximum(best, 1e-12))
 

@@ -47,7 +47,7 @@ def errors(plan: Plan, points: np.ndarray) -> np.ndarray:
     rates = points[over] * network.max_rates
     done = network.evaluate_many(rates, plan.at_many(rates))
     assert (done.loads <= network.capacities * (1 + 1e-9)).all()
-    dropped, _ = WarmSimplex(program).solve(np.ascontiguousarray(points[over]))
+    dropped = WarmSimplex(program).dropped(np.ascontiguousarray(points[over]))
     best = points[over] @ program.full_throughput - dropped @ program.lost_throughput
     return np.asarray(1.0 - done.throughput / np.maximum(best, 1e-12))
 
@@ -213,7 +213,7 @@ def test_floors_cost_less_than_their_budget():
         rng = np.random.default_rng(3)
         points = rng.random((20_000, len(network.inputs))) ** 4
         over = points[(points @ program.raw_use.T > 1).any(axis=1)]
-        dropped, _ = WarmSimplex(program).solve(over)
+        dropped = WarmSimplex(program).dropped(over)
         best = over @ program.full_throughput - dropped @ program.lost_throughput
         assert best.min() >= least * (1 - 1e-9)
 
