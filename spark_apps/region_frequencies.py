@@ -16,11 +16,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from planning.arrays import FloatArray, IntArray
+from planning.arrays import FloatArray
 from planning.sifter import queries
 from planning.sifter.partition import Partition
+from planning.sifter.queries import Queries
 from planning.sifter.space import Space
-from planning.sifter.statistics import Statistics, assemble, divide
+from planning.sifter.statistics import RegionCounts, Statistics, assemble, divide
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample
@@ -48,24 +49,28 @@ def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
     return np.asarray(points[~np.isnan(points).any(axis=1)])
 
 
-def region_counts(points: DataFrame, partition: Partition, space: Space) -> DataFrame:
-    """Count the rows of every region that has any: ``region``, ``count``."""
+def region_counts(
+    points: DataFrame, partition: Partition, space: Space, pins: Queries
+) -> DataFrame:
+    """Count the rows of every region that has any: ``region``, ``tuples``, ``pinned``."""
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts = np.zeros(partition.regions, dtype=np.int64)
+        tuples, pinned = np.zeros((2, partition.regions), dtype=np.int64)
         for batch in batches:
-            regions = partition.lookup(points_of(batch, space))
-            counts += np.bincount(regions, minlength=counts.size)
-        filled = np.flatnonzero(counts)
+            counts = RegionCounts.of(points_of(batch, space), partition, pins)
+            tuples += counts.tuples
+            pinned += counts.pinned
+        filled = np.flatnonzero(tuples)
         yield pa.RecordBatch.from_arrays(
-            [pa.array(filled), pa.array(counts[filled])], names=["region", "count"]
+            [pa.array(filled), pa.array(tuples[filled]), pa.array(pinned[filled])],
+            names=["region", "tuples", "pinned"],
         )
 
     return (
-        map_in_arrow(points, kernel, "region long, count long")
+        map_in_arrow(points, kernel, "region long, tuples long, pinned long")
         .groupBy("region")
-        .agg(F.sum("count").alias("count"))
-        .select("region", "count")
+        .agg(F.sum("tuples").alias("tuples"), F.sum("pinned").alias("pinned"))
+        .select("region", "tuples", "pinned")
     )
 
 
@@ -79,15 +84,19 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
         points, lambda batch: points_of(batch, space), definition.parameters.sample_size
     )
     partition = divide(sample, definition, asked)
-    counts = _dense(region_counts(points, partition, space), partition.regions)
+    counted = region_counts(points, partition, space, queries.pins_of(definition))
+    counts = _dense(counted, partition.regions)
     return assemble(partition, counts, definition, len(sample), asked)
 
 
-def _dense(counted: DataFrame, regions: int) -> IntArray:
+def _dense(counted: DataFrame, regions: int) -> RegionCounts:
+    """Return the counts of all regions, 0 where there are no rows."""
     table = counted.toArrow()
-    counts = np.zeros(regions, dtype=np.int64)
-    counts[table.column("region").to_numpy()] = table.column("count").to_numpy()
-    return counts
+    filled = table.column("region").to_numpy()
+    tuples, pinned = np.zeros((2, regions), dtype=np.int64)
+    tuples[filled] = table.column("tuples").to_numpy()
+    pinned[filled] = table.column("pinned").to_numpy()
+    return RegionCounts(tuples, pinned)
 
 
 def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from upath import UPath
 
 from planning.arrays import FloatArray
+from planning.demos import land_batch
 
 SCENARIO = 11
 CYCLES = 1500
@@ -25,18 +26,9 @@ STATES = np.array(["idle", "running", "service"])
 
 def land(folder: UPath, batch: int, definition: Any) -> UPath:
     """Write one Parquet file of reports to the landing folder."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
     columns = reports(batch)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"batch-{batch:05d}.parquet"
-    part = folder / f".batch-{batch:05d}.part"
     names = [n for n in definition.attribute_names if n in columns]
-    with part.open("wb") as stream:
-        parquet.write_table(pa.table({name: columns[name] for name in names}), stream)
-    part.rename(target)
-    return UPath(target)
+    return land_batch(folder, batch, {name: columns[name] for name in names})
 
 
 def reports(batch: int, cycles: int = CYCLES) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from upath import UPath
 
 from planning.arrays import FloatArray
+from planning.demos import land_batch
 from planning.fit.examples import WEB_PEAKS, WEB_RATES
 from planning.fit.network import QueryNetwork
 
@@ -23,16 +24,7 @@ BAD_EVERY = 977
 
 def land(folder: UPath, batch: int, definition: Any) -> UPath:
     """Write one Parquet file of counts to the landing folder; some rows are bad on purpose."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"batch-{batch:05d}.parquet"
-    part = folder / f".batch-{batch:05d}.part"
-    with part.open("wb") as stream:
-        parquet.write_table(pa.table(counts(batch, definition)), stream)
-    part.rename(target)
-    return UPath(target)
+    return land_batch(folder, batch, counts(batch, definition))
 
 
 def rates(batch: int, periods: int, means: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from upath import UPath
 
+from planning.demos import land_batch
 from planning.joins.generator import Workload
 from planning.joins.layout import NO_ITEM, Layout
 
@@ -18,16 +19,7 @@ BAD_EVERY = 3_000
 
 def land(folder: UPath, batch: int, definition: Any) -> UPath:
     """Write one Parquet file of sampled tuples to the landing folder; some are bad on purpose."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"batch-{batch:05d}.parquet"
-    part = folder / f".batch-{batch:05d}.part"
-    with part.open("wb") as stream:
-        parquet.write_table(pa.table(rows(batch, definition)), stream)
-    part.rename(target)
-    return UPath(target)
+    return land_batch(folder, batch, rows(batch, definition))
 
 
 def rows(batch: int, definition: Any) -> dict[str, Any]:

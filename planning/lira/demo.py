@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from upath import UPath
 
+from planning.demos import land_batch
 from planning.lira.queries import generate_queries
 from planning.lira.roads import generate_roads
 from planning.lira.trace import Trace, drive
@@ -22,17 +21,7 @@ BAD_EVERY = 2_500
 
 def land(folder: UPath, batch: int, definition: Any) -> UPath:
     """Write one Parquet file of positions to the landing folder; some rows are bad on purpose."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    columns = positions(batch, definition)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"batch-{batch:05d}.parquet"
-    part = folder / f".batch-{batch:05d}.part"
-    with part.open("wb") as stream:
-        parquet.write_table(pa.table(columns), stream)
-    part.rename(target)
-    return UPath(target)
+    return land_batch(folder, batch, positions(batch, definition))
 
 
 def positions(batch: int, definition: Any) -> dict[str, Any]:
@@ -65,14 +54,6 @@ def queries(definition: Any, count: int = 12, side_m: float = 800.0) -> list[dic
         {"name": f"watch-{i + 1}", "ranges": {"x": [a, c], "y": [b, d]}, "weight": 1.0}
         for i, (a, b, c, d) in enumerate(rows.round(1).tolist())
     ]
-
-
-def write_queries(path: Path | UPath | str, definition: Any, count: int = 12) -> None:
-    """Write generated queries as JSON lines."""
-    lines = [json.dumps(entry) for entry in queries(definition, count)]
-    target = UPath(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _side(definition: Any) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from planning.arrays import FloatArray
 from planning.sifter import flights, statistics
+from planning.sifter import queries as query_module
 from planning.sifter.parameters import Parameters
 from planning.sifter.plan import Pins, Plan, single_precision
 from planning.sifter.queries import Queries
@@ -69,7 +70,7 @@ def build_plan(
     definition = Given(attributes, parameters)
     sample = statistics.draw(points, parameters.sample_size)
     partition = statistics.divide(sample, definition, asked)
-    counts = statistics.count(points, partition)
+    counts = statistics.RegionCounts.of(points, partition, query_module.pins_of(definition))
     made = statistics.assemble(partition, counts, definition, len(sample), asked)
     space = Space.of(definition)
     return Plan(
@@ -86,12 +87,12 @@ def build_plan(
 
 
 def parameters_for(partitioner: str, regions: int, samples: int, **more: Any) -> Parameters:
-    """Return parameters as each partitioner is meant: calibrated only if it is not the paper's."""
+    """Return parameters as each partitioner is meant: the paper does not calibrate."""
     return Parameters(
         partitioner=partitioner,
         regions=regions,
         sample_size=max(samples, 2),
-        calibrate=partitioner not in PAPER,
+        calibrate=partitioner == "cost_tree",
         **more,
     )
 
@@ -115,14 +116,17 @@ class Scene:
         parameters = parameters_for(partitioner, regions, len(self.samples), **more)
         return build_plan(self.samples, self.queries, parameters, self.attributes)
 
+    def random_loss(self, z: float) -> float:
+        """Return the expected 1 - V* of random dropping: queries without matches lose nothing."""
+        return (1.0 - z) * float(self.queries.coefficient[self.bench.matches > 0].sum())
+
     def losses(self, plan: Plan, loads: Sequence[float]) -> FloatArray:
         """Return the loss at each load over random dropping's."""
         lost = []
-        reachable = float(self.queries.coefficient[self.bench.matches > 0].sum())
         for z in loads:
             keep = Shedder(plan, z, correct=False).offer(self.fresh)
             loss = 1.0 - self.bench.measure(keep, z).quality
-            lost.append(loss / ((1.0 - z) * reachable))
+            lost.append(loss / self.random_loss(z))
         return np.array(lost)
 
 

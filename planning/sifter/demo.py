@@ -6,14 +6,13 @@ that a demo shows what a sifter is good for: data and queries crowd in different
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from upath import UPath
 
 from planning.arrays import FloatArray
+from planning.demos import land_batch
 from planning.sifter.workload import Settings, Workload
 
 SCENARIO = 7  # hot spots and queries are the same in every batch
@@ -23,17 +22,7 @@ BAD_EVERY = 2_500
 
 def land(folder: UPath, batch: int, definition: Any) -> UPath:
     """Write one Parquet file of tuples to the landing folder; some rows are bad on purpose."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    columns = tuples(batch, definition)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"batch-{batch:05d}.parquet"
-    part = folder / f".batch-{batch:05d}.part"
-    with part.open("wb") as stream:
-        parquet.write_table(pa.table(columns), stream)
-    part.rename(target)
-    return UPath(target)
+    return land_batch(folder, batch, tuples(batch, definition))
 
 
 def tuples(batch: int, definition: Any, rows: int = ROWS) -> dict[str, Any]:
@@ -77,14 +66,6 @@ def queries(definition: Any, count: int = 1000) -> list[dict[str, Any]]:
             ranges[attribute.name] = [round(float(end), 6) for end in ends]
         entries.append({"ranges": ranges, "weight": 1.0, "qos_slope": round(float(slope), 6)})
     return entries
-
-
-def write_queries(path: Path | UPath | str, definition: Any, count: int = 1000) -> None:
-    """Write generated queries as JSON lines."""
-    lines = [json.dumps(entry) for entry in queries(definition, count)]
-    target = UPath(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _workload(definition: Any, queries: int = 1000) -> Workload:

@@ -43,4 +43,4 @@ def draw_quality(plan: Plan, axes: Any) -> None:
     axes.set_xlabel("throttle fraction z")
     axes.set_ylabel("overall QoS")
     axes.set_xlim(0.0, 1.0)
-    axes.legend()
+    axes.legend(loc="lower right")

@@ -29,8 +29,7 @@ class Partition:
 
     ``orders`` holds, for a category axis whose codes were rearranged before cutting, the position
     of each code; empty for all others. ``seen`` counts the sample points from which the partition
-    was made, by region, and ``seen_pinned`` those of them that are pinned; they serve the
-    calibration and are not part of a plan.
+    was made, by region; it serves the calibration and is not part of a plan.
 
     >>> halves = Partition.from_nested((0, 0.5, None, None))
     >>> halves.lookup(np.array([[0.2], [0.5], [9.0]])).tolist()
@@ -41,7 +40,6 @@ class Partition:
     cut: FloatArray
     orders: tuple[tuple[int, ...], ...] = ()
     seen: IntArray = field(default_factory=lambda: frozen_ints([]))
-    seen_pinned: IntArray = field(default_factory=lambda: frozen_ints([]))
 
     @classmethod
     def from_nested(

@@ -22,9 +22,7 @@ def plan(statistics: Statistics, definition: Any) -> Plan:
     pins = queries.pins_of(definition)
     return Plan(
         space=space,
-        partition=replace(
-            statistics.partition, seen=frozen_ints([]), seen_pinned=frozen_ints([])
-        ),
+        partition=replace(statistics.partition, seen=frozen_ints([])),
         frequency=single_precision(statistics.frequency),
         region_qos=single_precision(statistics.region_qos),
         queried=statistics.queried,

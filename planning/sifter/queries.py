@@ -20,6 +20,9 @@ from planning.errors import InvalidInput
 from planning.home import Home
 from planning.sifter.space import Space
 
+FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope"})
+"""What a written query may hold."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
@@ -119,7 +122,7 @@ def of(definition: Any) -> Queries:
     """Return the queries of a stream definition, inline ones first, then those of its file."""
     space = Space.of(definition)
     entries: list[dict[str, Any]] = [
-        query.model_dump(include={"name", "ranges", "where", "weight", "qos_slope"})
+        query.model_dump(include=set(FIELDS))
         for query in definition.queries.inline
     ]
     if definition.queries.file is not None:
@@ -179,6 +182,11 @@ def parse(entries: Iterable[dict[str, Any]], space: Space) -> Queries:
     slope: list[float] = []
     for index, entry in enumerate(entries):
         label = f"query {entry.get('name') or index}"
+        unknown = sorted(set(entry) - FIELDS)
+        if unknown:
+            raise InvalidInput(
+                f"{label}: fields must be {', '.join(sorted(FIELDS))}, got {', '.join(unknown)}"
+            )
         weight.append(_non_negative(label, "weight", entry.get("weight", 1.0)))
         slope.append(_non_negative(label, "qos_slope", entry.get("qos_slope", 1.0)))
         for box_low, box_high in _boxes_of(entry, label, space):
@@ -237,7 +245,10 @@ def _pair(value: Any, label: str, attribute: str) -> tuple[float, float]:
 
 
 def _non_negative(label: str, field: str, value: Any) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
     if not (np.isfinite(number) and number >= 0):
         raise InvalidInput(f"{label}: {field} must be a finite number >= 0, got {value}")
     return number
@@ -254,16 +265,22 @@ def _normalised(weights: FloatArray) -> FloatArray:
 
 
 def _read_parquet(path: UPath) -> list[dict[str, Any]]:
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     with path.open("rb") as stream:
-        rows = parquet.read_table(stream).to_pylist()
+        try:
+            rows = parquet.read_table(stream).to_pylist()
+        except pa.ArrowInvalid as error:
+            raise InvalidInput(
+                f"queries.file must be Parquet, got {path} ({error}); write it again, or as .jsonl"
+            ) from None
     return [_entry(row) for row in rows]
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
     ranges = {
-        name.removesuffix("_low"): (row[name], row[name.removesuffix("_low") + "_high"])
+        name.removesuffix("_low"): (row[name], row.get(name.removesuffix("_low") + "_high"))
         for name in row
         if name.endswith("_low") and row[name] is not None
     }

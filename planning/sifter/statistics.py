@@ -26,7 +26,8 @@ from planning.errors import StatisticsError
 from planning.sifter import partitioners, queries
 from planning.sifter.calibration import calibrated
 from planning.sifter.consolidation import consolidate
-from planning.sifter.matching import hit_counts, spread
+from planning.sifter.kernels import mark_pinned
+from planning.sifter.matching import spread
 from planning.sifter.partition import Partition
 from planning.sifter.partitioners.sample import Sample
 from planning.sifter.queries import Queries
@@ -80,13 +81,38 @@ class Statistics:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionCounts:
+    """Row i is region S_i: tuples counted in it, and how many of them are pinned."""
+
+    tuples: IntArray
+    pinned: IntArray
+
+    @classmethod
+    def of(cls, points: FloatArray, partition: Partition, pins: Queries) -> RegionCounts:
+        """Count points region by region; NaN counts nowhere.
+
+        >>> from planning.sifter.queries import boxes
+        >>> halves = Partition.from_nested((0, 0.5, None, None))
+        >>> pin = boxes(np.array([[0.7]]), np.array([[1.0]]))
+        >>> counts = RegionCounts.of(np.array([[0.1], [0.6], [0.8]]), halves, pin)
+        >>> counts.tuples.tolist(), counts.pinned.tolist()
+        ([1, 2], [0, 1])
+        """
+        must_keep = np.zeros(len(points), dtype=np.bool_)
+        columns = tuple(np.ascontiguousarray(column) for column in points.T)
+        mark_pinned(columns, pins.low, pins.high, must_keep)
+        return cls(count(points, partition), count(points[must_keep], partition))
+
+
 def build(samples: Columns, definition: Any) -> Statistics:
     """Build the statistics of samples that fit in memory."""
     points = Space.of(definition).matrix(samples)
     sample = draw(points, definition.parameters.sample_size)
     asked = queries.of(definition)
     divided = divide(sample, definition, asked)
-    return assemble(divided, count(points, divided), definition, len(sample), asked)
+    counts = RegionCounts.of(points, divided, queries.pins_of(definition))
+    return assemble(divided, counts, definition, len(sample), asked)
 
 
 def draw(points: FloatArray, size: int) -> FloatArray:
@@ -117,13 +143,7 @@ def divide(sample: FloatArray, definition: Any, asked: Queries | None = None) ->
     seen = Sample(arranged, queries.arranged(asked, orders), space.low, space.high, discrete)
     made = partitioners.get(parameters.partitioner)(seen, parameters)
     partition = replace(made, orders=orders)
-    pins = queries.pins_of(definition)
-    pinned = shown[hit_counts(shown, pins) > 0] if len(pins.low) else shown[:0]
-    return replace(
-        partition,
-        seen=frozen_ints(count(shown, partition)),
-        seen_pinned=frozen_ints(count(pinned, partition)),
-    )
+    return replace(partition, seen=frozen_ints(count(shown, partition)))
 
 
 def code_orders(
@@ -160,30 +180,32 @@ def count(points: FloatArray, partition: Partition) -> IntArray:
 
 def assemble(
     partition: Partition,
-    counts: IntArray,
+    counts: RegionCounts,
     definition: Any,
     sample_size: int,
     asked: Queries | None = None,
 ) -> Statistics:
-    """Turn region counts into f, A and B."""
+    """Turn region counts into f, A and B.
+
+    Pinned tuples always pass: what they are worth to the queries moves from A to B, and only the
+    rest of each region's frequency can be shed.
+    """
     asked = queries.of(definition) if asked is None else asked
     space = Space.of(definition)
-    total = int(counts.sum())
+    total = int(counts.tuples.sum())
     if total <= 0:
         raise StatisticsError("counts must hold at least one tuple, got none in any region")
     asked = queries.arranged(asked, partition.orders)
-    frequency = counts / total
+    frequency = counts.tuples / total
     if definition.parameters.calibrate:
         first = consolidate(partition, frequency, asked, space.low, space.high)
-        frequency = calibrated(counts, partition.seen, first.region_qos)
+        frequency = calibrated(counts.tuples, partition.seen, first.region_qos)
     consolidated = consolidate(partition, frequency, asked, space.low, space.high)
-    pinned = np.divide(
-        partition.seen_pinned, partition.seen, out=np.zeros(len(counts)), where=partition.seen > 0
-    )
+    pinned = counts.pinned / np.maximum(counts.tuples, 1)  # share of each region's tuples
     qos = consolidated.region_qos
     return Statistics(
         partition=partition,
-        counts=frozen_ints(counts),
+        counts=frozen_ints(counts.tuples),
         frequency=frozen(frequency * (1.0 - pinned)),
         region_qos=frozen(qos * (1.0 - pinned)),
         queried=consolidated.queried,

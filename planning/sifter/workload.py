@@ -11,6 +11,11 @@ from planning.arrays import FloatArray
 from planning.sifter.queries import Queries, boxes
 
 Distribution = Literal["UNIF", "SKEW"]
+Border = Literal["cut", "inside", "leave"]
+"""What the paper leaves open. ``cut``: hot spots are cut off at the border of the space.
+``inside``: they lie wholly inside it. ``leave``: they are cut off, but skewed data and queries may
+leave their hot spot.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +31,22 @@ class Settings:
     queries: int = 1000
     side: tuple[float, float] = (0.005, 0.01)
     slope: tuple[float, float] = (1.0, 2.0)
+    border: Border = "cut"
 
 
 class Workload:
     """One drawn scenario: hot spots, queries, and as many tuples as one asks for.
 
-    Hot-spot regions have sides from [0.5, 1] / G and random centers, cut off at the space; a
-    skewed distribution is a normal with a mean placed at random inside the region and deviations
-    from [0.5, 1] / (L * G). Data and queries lie within their regions: what falls outside is drawn
-    again.
+    Hot-spot regions have sides from [0.5, 1] / G and random centers in the space [0, 1]**n. Data
+    and queries share the regions, each used equally often. A skewed distribution is a normal with a
+    mean placed at random inside the region and deviations from [0.5, 1] / (L * G); data and queries
+    have normals of their own. What falls outside the region is drawn again.
+
+    >>> workload = Workload(Settings(), seed=0)
+    >>> tuples = workload.tuples(1000)
+    >>> spot = (workload.low[:, None] <= tuples) & (tuples <= workload.high[:, None])
+    >>> bool(spot.all(axis=2).any(axis=0).all())
+    True
     """
 
     def __init__(self, settings: Settings, seed: int) -> None:
@@ -42,7 +54,8 @@ class Workload:
         self.rng = np.random.default_rng(seed)
         shape = (settings.hot_spots, settings.dimensions)
         side = self.rng.uniform(0.5, 1.0, shape) / settings.global_skew
-        center = self.rng.uniform(0.0, 1.0, shape)
+        margin = side / 2 if settings.border == "inside" else np.zeros(shape)
+        center = self.rng.uniform(margin, 1.0 - margin)
         self.low = np.clip(center - side / 2, 0.0, 1.0)
         self.high = np.clip(center + side / 2, 0.0, 1.0)
         self._data = self._normals()
@@ -66,8 +79,10 @@ class Workload:
             points = self.rng.uniform(self.low[spot], self.high[spot])
             return np.minimum(points, np.nextafter(1.0, 0.0))
         points = self.rng.normal(normals[0][spot], normals[1][spot])
+        leave = self.settings.border == "leave"
+        low, high = (0.0, 1.0) if leave else (self.low[spot], self.high[spot])
         while True:
-            inside = (self.low[spot] <= points) & (points < self.high[spot])
+            inside = (low <= points) & (points < high)
             outside = np.flatnonzero(~inside.all(axis=1))
             if not outside.size:
                 return points

@@ -38,6 +38,7 @@ def written(statistics: Any) -> str:
         (1, 4000, {"regions": 16, "sample_size": 300}),
         (2, 900, {"regions": 9, "sample_size": 1000, "partitioner": "uniform_grid"}),
         (3, 2500, {"regions": 40, "sample_size": 77}),
+        (4, 3000, {"sample_size": 50, "pins": ["side = 'sell' AND price > 40", "volume >= 75"]}),
     ],
 )
 def test_spark_equals_numpy_for_any_partitioning(spark, ticks, seed, rows, parameters):
@@ -48,6 +49,7 @@ def test_spark_equals_numpy_for_any_partitioning(spark, ticks, seed, rows, param
     columns = samples(seed, rows)
     reference = statistics.build(columns, definition)
     assert reference.samples == rows
+    assert (reference.pinned_fraction > 0) == ("pins" in parameters)
     for partitions in (1, 5):
         made = build(frame(spark, columns, partitions), definition)
         assert written(made) == written(reference)
@@ -111,6 +113,7 @@ def test_region_counts_have_one_row_per_filled_region(spark, ticks):
     from pyspark.testing import assertDataFrameEqual
 
     from planning.sifter.partition import Partition
+    from planning.sifter.queries import parse
     from planning.sifter.space import Space
     from spark_apps.region_frequencies import region_counts
 
@@ -118,9 +121,23 @@ def test_region_counts_have_one_row_per_filled_region(spark, ticks):
     thirds = Partition.from_nested((0, 10.0, None, (0, 50.0, None, None)))
     rows = [(9.99, 1, "buy"), (10.0, 1, "buy"), (10.5, 2, "sell"), (None, 1, "buy")]
     given = spark.createDataFrame(rows, "price double, volume long, side string")
-    counted = region_counts(given, thirds, space)
-    expected = spark.createDataFrame([(0, 1), (1, 2)], "region long, count long")
+    pins = parse([{"where": "side = 'sell'"}], space)
+    counted = region_counts(given, thirds, space, pins)
+    rows = [(0, 1, 0), (1, 2, 1)]
+    expected = spark.createDataFrame(rows, "region long, tuples long, pinned long")
     assertDataFrameEqual(counted, expected)
+
+
+def test_pinned_rows_are_all_counted_not_estimated_from_the_sample(spark, ticks):
+    from spark_apps.region_frequencies import build
+
+    columns = samples(6, 3000)
+    definition = ticks(
+        parameters={"sample_size": 10, "pins": ["side = 'sell'"], "calibrate": False}
+    )
+    made = build(frame(spark, columns, 3), definition)
+    assert made.pinned_fraction == pytest.approx((columns["side"] == "sell").mean())
+    assert made.frequency.sum() + made.pinned_fraction == pytest.approx(1.0)
 
 
 def test_no_rows_is_an_error_of_its_own(spark, ticks):

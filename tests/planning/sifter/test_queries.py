@@ -134,7 +134,10 @@ def test_queries_outside_the_domain_and_equality_on_a_float(make):
         ({"ranges": {"x": [1, 0]}}, r"must be \[low, high\]"),
         ({"ranges": {"x": 3}}, r"must be \[low, high\]"),
         ({"weight": -1}, "weight must be"),
+        ({"weight": "heavy"}, "weight must be a finite number"),
+        ({"weight": None}, "weight must be a finite number"),
         ({"qos_slope": float("nan")}, "qos_slope must be"),
+        ({"wieght": 2}, "fields must be name, qos_slope, ranges, weight, where, got wieght"),
     ],
 )
 def test_bad_entries_are_named(make, entry, message):
@@ -160,6 +163,18 @@ def test_files_of_json_lines_and_parquet_give_the_same_queries(tmp_path, make):
     two = queries.parse(queries.read(UPath(tmp_path / "q.parquet")), space)
     assert one.low.tolist() == two.low.tolist()
     assert one.high.tolist() == two.high.tolist()
+
+
+def test_parquet_without_a_partner_column_or_with_other_content_is_refused(tmp_path, make):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(pa.table({"x_low": [0.1]}), tmp_path / "half.parquet")
+    with pytest.raises(InvalidInput, match=r"range of x must be \[low, high\]"):
+        queries.parse(queries.read(UPath(tmp_path / "half.parquet")), Space.of(make()))
+    (tmp_path / "text.parquet").write_text("no parquet")
+    with pytest.raises(InvalidInput, match=r"queries.file must be Parquet, got .*text.parquet"):
+        queries.read(UPath(tmp_path / "text.parquet"))
 
 
 @pytest.mark.parametrize("content", ["{", "[1]"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from upath import UPath
 
+from planning.demos import write_queries
 from planning.errors import StatisticsError
 from planning.sifter import demo, figures, queries, simulate
 from planning.sifter.shedder import Shedder
@@ -82,6 +83,21 @@ def test_workload_keeps_to_table_one(data):
     assert again.tuples(5000).tolist() == points.tolist()
 
 
+@pytest.mark.parametrize(("border", "all_whole", "all_within"),
+                         [("cut", False, True), ("inside", True, True), ("leave", False, False)])
+def test_workload_borders(border, all_whole, all_within):
+    whole, within = [], []
+    for seed in range(10):
+        workload = Workload(Settings("SKEW", "SKEW", border=border), seed)
+        points = workload.tuples(1000)
+        assert ((points >= 0) & (points < 1)).all()
+        whole.append((workload.high - workload.low).min() >= 0.5 / 4 - 1e-12)
+        spot = (workload.low[:, None] <= points) & (points <= workload.high[:, None])
+        within.append(spot.all(axis=2).any(axis=0).all())
+    assert all(whole) == all_whole
+    assert all(within) == all_within
+
+
 def test_demo_lands_the_same_batch_twice_and_spoils_some_rows(tmp_path, make):
     import pyarrow.parquet as parquet
 
@@ -108,7 +124,7 @@ def test_demo_queries_can_be_read_and_pay_off(tmp_path, make):
         {"name": "volume", "domain": [0, 1000]},
     ]
     path = tmp_path / "q.jsonl"
-    demo.write_queries(path, make(attributes=attributes), count=300)
+    write_queries(path, demo.queries(make(attributes=attributes), 300))
     entries = queries.read(UPath(path))
     definition = make(entries, attributes=attributes)
     assert len(definition.queries.inline) == 300
