@@ -97,6 +97,10 @@ class Shedder:
         self._control[kernels.CORRECT] = float(correct)
         self._ledger = np.zeros(6, dtype=np.int64)
         self._load(plan, load)
+        if correct:
+            # Nothing is saved up yet: at no time has more than z of all tuples been passed.
+            self._ledger[kernels.DEBT] = self._ledger[kernels.MOST]
+            self._correct()
 
     @property
     def plan(self) -> Plan:

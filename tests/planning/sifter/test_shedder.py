@@ -163,6 +163,8 @@ def test_budget_holds_over_any_window(z):
         assert windows(keep).max() <= 1.01 * z
         assert windows(keep).min() >= 0.96 * z
         assert keep.mean() == pytest.approx(z, rel=0.02)
+        offered = np.arange(1, len(keep) + 1)
+        assert (np.cumsum(keep) <= z * offered + 1e-3).all()  # never more than z since the start
 
 
 def drifted(z, seed):
