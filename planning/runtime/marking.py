@@ -30,13 +30,27 @@ class SampleMarker:
     """
 
     def __init__(self, sampling_fraction: float, seed: int = 0) -> None:
-        check_between("sampling_fraction", sampling_fraction, 0.0, 1.0)
+        self.sampling_fraction = check_between("sampling_fraction", sampling_fraction, 0.0, 1.0)
         digest = hashlib.sha256(str(seed).encode()).digest()
         self._pacer = Pacer(sampling_fraction, int.from_bytes(digest[:4], "big") % UNIT)
 
     def mark(self, count: int) -> BoolArray:
         """Return which of the next ``count`` items are marked."""
         return self._pacer.next(count)
+
+    def share(self, load: float) -> float:
+        """Charge the marks to the load first; return the load that is left for other items.
+
+        Marks never exceed the load: with less of it than the sampling fraction, fewer are made.
+
+        >>> marker = SampleMarker(0.1)
+        >>> round(marker.share(0.55), 9)
+        0.5
+        >>> marker.share(0.05)  # every second mark is left out
+        0.0
+        """
+        fraction = self._pacer.fraction = min(self.sampling_fraction, load)
+        return (load - fraction) / (1.0 - fraction) if fraction < 1.0 else 1.0
 
     def mark_one(self) -> bool:
         """Return whether the next item is marked."""

@@ -45,7 +45,8 @@ class RunningShedder:
         Hard limit on the items that pass, shared by several shedders; of no use to a family that
         sheds parts of items.
     marker
-        Marks monitoring samples, which bypass the plan; ``marked`` holds the last batch's marks.
+        Marks monitoring samples, which bypass the plan and are charged to the load first;
+        ``marked`` holds the last batch's marks.
     clock
         Seconds that only grow, for the throttle.
     """
@@ -138,7 +139,7 @@ class RunningShedder:
         self._shadow = None
         if published is not None:
             room = families.family(published.manifest.family).room("shedder")
-            self._shadow = room.Shedder(published.plan, self.counters.load)
+            self._shadow = room.Shedder(published.plan, self._plan_load())
 
     def snapshot(self) -> dict[str, int | float]:
         """Return the counters of shedder and client."""
@@ -162,7 +163,7 @@ class RunningShedder:
                 self._shedder.swap(published.plan)
             else:
                 room = families.family(family).room("shedder")
-                self._shedder = room.Shedder(published.plan, self.counters.load)
+                self._shedder = room.Shedder(published.plan, self._plan_load())
         except Exception as error:
             self._refused = published
             self._failed(f"version {published.manifest.version} cannot be used", error)
@@ -196,7 +197,7 @@ class RunningShedder:
             counters.passed_on_expiry += size
             return np.ones(size, dtype=np.bool_)
         if counters.expired and self.client.fallback == "uniform":
-            self._uniform.fraction = counters.load
+            self._uniform.fraction = self._plan_load()
             return self._uniform.next(size)
         keep = np.asarray(self._shedder.offer(batch))
         if keep.dtype != np.bool_ or keep.shape[:1] != (size,):
@@ -218,7 +219,7 @@ class RunningShedder:
             counters.passed_on_expiry += 1
             return True
         if counters.expired and self.client.fallback == "uniform":
-            self._uniform.fraction = counters.load
+            self._uniform.fraction = self._plan_load()
             return self._uniform.next_one()
         keep = self._shedder.offer_one(item)
         return keep if isinstance(keep, bool) else bool(np.any(keep))
@@ -247,9 +248,14 @@ class RunningShedder:
             self.counters.load = load
             for shedder in (self._shedder, self._shadow):
                 if shedder is not None:
-                    shedder.set_load(load)
+                    shedder.set_load(self._plan_load())
         except Exception as error:
             self._failed("the throttle failed", error)
+
+    def _plan_load(self) -> float:
+        """Return the load that is left for what is not marked."""
+        load = self.counters.load
+        return load if self.marker is None else self.marker.share(load)
 
     def _cast_shadow(self, batch: Any, keep: BoolArray) -> None:
         try:

@@ -264,6 +264,17 @@ def test_marked_samples_bypass_the_plan(house, client):
     assert sum(shedder.offer_one(0.5) for _ in range(50)) == 5
 
 
+@pytest.mark.parametrize(("load", "marks"), [(0.5, 100), (0.1, 100), (0.05, 50), (0.0, 0)])
+def test_marked_samples_are_charged_to_the_load(house, client, load, marks):
+    house.publish(cuts=(0.0, 0.0))
+    client.poll()
+    shedder = RunningShedder(client, load=load, marker=SampleMarker(0.1))
+    shedder.offer(BATCH[:0])  # takes the plan up
+    assert shedder.shedder.load == pytest.approx((load - marks / 1000) / (1 - marks / 1000))
+    shedder.offer(np.tile(BATCH, 250))
+    assert shedder.counters.marked == marks
+
+
 @pytest.mark.parametrize("kind", ["array", "columns", "records"])
 def test_marking_works_on_every_kind_of_batch(house, client, monkeypatch, kind):
     house.publish()
