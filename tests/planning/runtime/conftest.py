@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planning.artifacts import SigningKey, Store, TrustedKeys
+from planning.runtime import PlanClient
 
 HELPERS = Path(__file__).parents[1] / "artifacts"
 
@@ -42,3 +43,9 @@ def house(tally, tmp_path):
     return SimpleNamespace(
         store=store, signer=signer, publish=publish, tally=tally, clock=Clock(1767323045.0 + 60)
     )
+
+
+@pytest.fixture
+def client(house):
+    """A client of the house's store, on a node of its own."""
+    return PlanClient(house.store, "ticks", node="edge-1", clock=house.clock)
