@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,9 @@ def planned_demos(
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of real data sets, or skip."""
-    folder = Path(os.environ.get("HEADGATE_DATA") or REPOSITORY.parent / "shared" / "data")
+    from planning import datasets
+
+    folder = datasets.folder()
     if not folder.is_dir():
         pytest.skip(f"real data sets are not at {folder}; set HEADGATE_DATA to their folder")
     return folder

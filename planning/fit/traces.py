@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 
+from planning import datasets
 from planning.arrays import FloatArray
-from planning.errors import InvalidInput
 
-NASA = "nasa_http_requests_1s.parquet"
-
-
-def data_folder() -> Path:
-    """Return the folder of the rate series: ``HEADGATE_DATA``, else ``../shared/data``, /fit."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return Path(os.environ.get("HEADGATE_DATA") or beside) / "fit"
+NASA = "fit/nasa_http_requests_1s.parquet"
 
 
 def requests(period_s: int = 10, rate_factor: float = 100.0) -> tuple[tuple[str, ...], FloatArray]:
@@ -33,12 +24,7 @@ def requests(period_s: int = 10, rate_factor: float = 100.0) -> tuple[tuple[str,
 def _read(file: str, prefix: str) -> tuple[tuple[str, ...], FloatArray]:
     import pyarrow.parquet as parquet
 
-    path = data_folder() / file
-    if not path.is_file():
-        raise InvalidInput(
-            f"{path} must hold a rate series, got nothing; set HEADGATE_DATA to the data folder"
-        )
-    table = parquet.read_table(path)
+    table = parquet.read_table(datasets.find(file))
     names = tuple(name for name in table.column_names if name.startswith(prefix))
     columns = [table.column(name).to_numpy().astype(np.float64) for name in names]
     return tuple(name.removeprefix(prefix) for name in names), np.stack(columns, axis=1)

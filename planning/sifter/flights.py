@@ -7,13 +7,10 @@ sides of 2 to 10 % of the domain: people watch what goes wrong, most flights do 
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 
+from planning import datasets
 from planning.arrays import FloatArray
-from planning.errors import InvalidInput
 from planning.sifter.queries import Queries, boxes
 from planning.sifter.space import Axis
 
@@ -26,20 +23,11 @@ DOMAINS = {
 }
 
 
-def data_folder() -> Path:
-    """Return the folder of the real data sets: ``HEADGATE_DATA``, else beside the repository."""
-    named = os.environ.get("HEADGATE_DATA")
-    return Path(named) if named else Path(__file__).parents[3] / "shared" / "data"
-
-
-def read(folder: Path | None = None) -> FloatArray:
+def read() -> FloatArray:
     """Return the flights as points, in an order that has nothing to do with time."""
     import pyarrow.parquet as parquet
 
-    path = (folder or data_folder()) / FILE
-    if not path.is_file():
-        raise InvalidInput(f"{path} must hold the flights; set HEADGATE_DATA to the data folder")
-    table = parquet.read_table(str(path), columns=list(DOMAINS))
+    table = parquet.read_table(datasets.find(FILE), columns=list(DOMAINS))
     points = np.column_stack([table.column(name).to_numpy() for name in DOMAINS])
     return np.asarray(np.random.default_rng(0).permutation(points), dtype=np.float64)
 

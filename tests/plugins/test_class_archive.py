@@ -1,4 +1,4 @@
-"""The archive of Java's classes: made by a rehearsal, named after Java and Spark, never in the way."""
+"""The archive of Java's classes: made by a rehearsal, named after Java, never in the way."""
 
 from __future__ import annotations
 

@@ -97,13 +97,3 @@ def make_run(tmp_path: Path) -> RunMaker:
         return run
 
     return make
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """Return the folder of real data sets, or skip."""
-    beside = Path(__file__).parents[3] / "shared" / "data"
-    folder = Path(os.environ.get("HEADGATE_DATA") or beside)
-    if not folder.is_dir():
-        pytest.skip(f"real data sets are not in {folder}; set HEADGATE_DATA to their folder")
-    return folder

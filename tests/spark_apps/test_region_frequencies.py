@@ -85,7 +85,7 @@ def test_ranks_are_picked_right_inside_a_bucket(monkeypatch, bits, size):
     assert picked[:, 0].tolist() == values[sampling.draw([values], size)].tolist()
 
 
-def test_flights_equal_numpy(spark, ticks, data):
+def test_flights_equal_numpy(spark, ticks, shared_data):
     from upath import UPath
 
     from planning.samples import read_columns
@@ -102,7 +102,7 @@ def test_flights_equal_numpy(spark, ticks, data):
         queries={"inline": [{"ranges": {"dep_delay_min": [60, 1400]}}]},
         parameters={"regions": 64, "sample_size": 2000},
     )
-    file = UPath(data / "sifter" / "nyc_flights_2013.parquet")
+    file = UPath(shared_data / "sifter" / "nyc_flights_2013.parquet")
     made = build(read_parquet(spark, file, definition.attribute_names), definition)
     assert made.samples == 327_346
     reference = statistics.build(read_columns(file, definition.attribute_names), definition)

@@ -168,7 +168,7 @@ def test_times_of_every_spelling_become_seconds(judge, make_run, ticks):
     ]
 
 
-def test_positions_of_buses_and_vessels(judge, make_run, ticks, data):
+def test_positions_of_buses_and_vessels(judge, make_run, ticks, shared_data):
     definition = ticks(
         attributes=[
             {"name": "x", "domain": [-1e6, 1e6]},
@@ -180,7 +180,7 @@ def test_positions_of_buses_and_vessels(judge, make_run, ticks, data):
     names = {"x_m": "x", "y_m": "y", "speed_mps": "speed", "timestamp": "time"}
     files = {}
     for file in ("austin_buses", "vessels_gulf_of_mexico_20220103"):
-        table = pq.read_table(data / "lira" / f"{file}.parquet")
+        table = pq.read_table(shared_data / "lira" / f"{file}.parquet")
         files[f"{file}.parquet"] = table.rename_columns(
             [names.get(n, n) for n in table.column_names]
         )

@@ -93,14 +93,14 @@ def test_more_regions_lose_less_and_a_plan_beats_random_dropping():
     assert (coarse < 1).all()
 
 
-def test_flights_without_the_file_say_where_it_should_be(tmp_path):
+def test_flights_without_the_file_say_where_it_should_be(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADGATE_DATA", str(tmp_path))
     with pytest.raises(InvalidInput, match="HEADGATE_DATA"):
-        flights.read(tmp_path)
+        flights.read()
 
 
+@pytest.mark.usefixtures("shared_data")
 def test_flights_are_shed_better_than_at_random():
-    if not (flights.data_folder() / flights.FILE).is_file():
-        pytest.skip(f"no {flights.FILE} in {flights.data_folder()}; set HEADGATE_DATA")
     points = flights.read()
     assert len(points) == 327_346
     scene = flown(0, points, fresh=20_000)
