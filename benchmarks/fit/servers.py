@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from benchmarks.fit_rows import MEAN, Row, row
+from benchmarks.fit.networks import MEAN
+from benchmarks.rows import Row, row
 from planning.fit import examples
 from planning.fit.cfit import chain_bound
 from planning.fit.cluster import Cluster

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from benchmarks.sifter_rows import Row, best_time, row
+from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
 from planning.sifter.compact import HEADER, QOS, axes_bytes, encode_setting
 from planning.sifter.comparison import Scene, drawn
@@ -53,7 +53,7 @@ def batches(plan: Plan, fresh: FloatArray, count: int, asked_regions: int) -> li
     name = f"{dimensions}-D, l = {plan.regions}"
     columns = {f"x{k}": np.tile(fresh[:, k], count // len(fresh)) for k in range(dimensions)}
     shedder = Shedder(plan, 0.5)
-    taken = best_time(lambda: shedder.offer(columns), 5)
+    taken = best_of(5, lambda: shedder.offer(columns)).cpu
     rows = []
     if asked_regions >= 100:
         ratio = descent_time(plan, columns, count) / taken
@@ -62,7 +62,7 @@ def batches(plan: Plan, fresh: FloatArray, count: int, asked_regions: int) -> li
                         f"{ratio:.1f}x", ratio >= 5 if bar else None))  # fmt: skip
     if dimensions == 2 and asked_regions <= 100:
         arrays = tuple(columns.values())
-        share = best_time(lambda: read_columns(arrays), 5) / taken
+        share = best_of(5, lambda: read_columns(arrays)).cpu / taken
         rows.append(row(f"batch against reading the columns, {name}", ">= 8 %",
                         f"{100 * share:.0f} %", share >= 0.08))  # fmt: skip
     rate = count / taken / 1e6
@@ -78,7 +78,7 @@ def descent_time(plan: Plan, columns: dict[str, FloatArray], count: int) -> floa
     tables = slow._tables
     slow._tables = replace(tables, cells=tables.cells[:0], bitmaps=tables.bitmaps[:0])
     part = {name: column[: count // 10] for name, column in columns.items()}
-    return 10 * best_time(lambda: slow.offer(part), 3)
+    return 10 * best_of(3, lambda: slow.offer(part)).cpu
 
 
 def single(plan: Plan, scene: Scene) -> list[Row]:
@@ -91,7 +91,7 @@ def single(plan: Plan, scene: Scene) -> list[Row]:
         for item in items:
             offer_one(item)
 
-    rate = len(items) / best_time(one_by_one, 10) / 1e6
+    rate = len(items) / best_of(10, one_by_one).cpu / 1e6
     batch = Shedder(plan, 0.5).offer(scene.fresh[:20_000])
     other = Shedder(plan, 0.5)
     same = [other.offer_one(item) for item in items] == batch.tolist()

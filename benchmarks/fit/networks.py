@@ -1,4 +1,4 @@
-"""What the benchmarks of the fit family share: rows, networks and errors against the optimum."""
+"""What the benchmarks of the fit family share: networks, and errors against the optimum."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from planning.fit.program import build
 from planning.fit.random_networks import random_network
 from planning.fit.warm import WarmSimplex
 
-Row = dict[str, Any]
 MEAN = 0.15  # of the exponential workload: lambda = 5 of the paper (docs/families/fit.md)
-
-
-def row(bar: str, required: str, measured: str, met: bool | None) -> Row:
-    return {"bar": bar, "required": required, "measured": measured, "met": met}
 
 
 def networks(count: int, seed: int, **more: Any) -> list[QueryNetwork]:

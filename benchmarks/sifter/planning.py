@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.sifter_rows import Row, best_time, row
+from benchmarks.rows import Row, best_of, row
 from planning.sifter import linear_program, queries, statistics
 from planning.sifter.comparison import Given, parameters_for, unit_space
 from planning.sifter.path import Path
@@ -76,11 +76,11 @@ def configuring(quick: bool) -> list[Row]:
         f, a = rng.dirichlet(np.ones(regions)), rng.random(regions)
         queried = np.arange(regions) >= regions // 10
         a = np.where(queried, a, 0.0)
-        path = best_time(lambda f=f, a=a, q=queried: Path.of(f, a, q), 300)
-        solve = best_time(
-            lambda f=f, a=a, q=queried, form=form: linear_program.solve(f, a, q, 0.5, 0.5, form),
+        path = best_of(300, lambda f=f, a=a, q=queried: Path.of(f, a, q)).cpu
+        solve = best_of(
             3 if quick else 8,
-        )
+            lambda f=f, a=a, q=queried, form=form: linear_program.solve(f, a, q, 0.5, 0.5, form),
+        ).cpu
         rows.append(
             row(f"whole path against one GLOP solve, {form}, l = {regions}", f">= {required}x",
                 f"{solve / path:.0f}x ({path * 1e6:.0f} us, {solve * 1e3:.1f} ms)",
@@ -108,9 +108,9 @@ def construction(quick: bool) -> list[Row]:
     points = workload.tuples(1000)
     for regions in (16, 100):
         for calibrate, limit in ((False, 10), (True, 100)):
-            taken = 1e3 * best_time(
-                lambda r=regions, c=calibrate: construct(points, workload.queries, r, c, 2), 30
-            )
+            taken = 1e3 * best_of(
+                30, lambda r=regions, c=calibrate: construct(points, workload.queries, r, c, 2)
+            ).cpu
             name = "with" if calibrate else "without"
             rows.append(
                 row(f"construction, 1,000 x 1,000, l = {regions}, {name} calibration",
@@ -118,11 +118,12 @@ def construction(quick: bool) -> list[Row]:
             )  # fmt: skip
     large = Workload(Settings(data="SKEW", query="UNIF", queries=10_000), 1)
     many = large.tuples(100_000)
-    taken = best_time(lambda: construct(many, large.queries, 1000, False, 2), 1 if quick else 3)
+    repeats = 1 if quick else 3
+    taken = best_of(repeats, lambda: construct(many, large.queries, 1000, False, 2)).cpu
     rows.append(
         row("construction, 100,000 x 10,000, l = 1,000", "<= 2 s", f"{taken:.2f} s", taken <= 2)
     )
-    sizes = [(n, best_time(lambda n=n: construct(many[:n], workload.queries, 100, False, 2), 3))
+    sizes = [(n, best_of(3, lambda n=n: construct(many[:n], workload.queries, 100, False, 2)).cpu)
              for n in (1000, 10_000, 100_000)]  # fmt: skip
     growth = ", ".join(f"{n:,}: {1e3 * t:.0f} ms" for n, t in sizes)
     rows.append(row("growth with samples, 1,000 queries, l = 100", "reported", growth, None))

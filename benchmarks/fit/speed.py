@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fit_rows import Row, networks, relative_errors, row
+from benchmarks.fit.networks import networks, relative_errors
+from benchmarks.rows import Row, best_of, row
 from planning.fit import examples
 from planning.fit.library import Glop, glop_scorer
 from planning.fit.planner import plan_network
@@ -19,16 +20,6 @@ from planning.fit.regions import enumerate_regions
 from planning.fit.warm import WarmSimplex
 
 TURN = 20
-
-
-def best_of(repeats: int, work: Callable[[], Any]) -> float:
-    """Return the shortest of several runs in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def median_of(arguments: Any, work: Callable[[Any], Any]) -> float:
@@ -43,8 +34,7 @@ def median_of(arguments: Any, work: Callable[[Any], Any]) -> float:
 
 def regions_against_quadtree(quick: bool) -> list[Row]:
     program = build(examples.wide(4))
-    enumerate_regions(program)
-    seconds = best_of(5, lambda: enumerate_regions(program))
+    seconds = best_of(5, lambda: enumerate_regions(program)).wall
     regions = enumerate_regions(program)
     start = time.perf_counter()
     tree = build_tree(program, 0.1, scorer=glop_scorer(program))
@@ -108,7 +98,7 @@ def warm_against_glop(quick: bool) -> Row:
         pairs = [(v * network.max_rates, v[None, :]) for v in rates]
         warm.fractions(rates)
         glop_s, single_s = alternately(model.resolve, warm.fractions, pairs)
-        batch_s = best_of(5, lambda r=rates, w=warm: w.fractions(r)) / len(rates)
+        batch_s = best_of(5, lambda r=rates, w=warm: w.fractions(r)).wall / len(rates)
         singly.append(glop_s / single_s)
         in_batch.append(glop_s / batch_s)
         single_us.append(single_s * 1e6)

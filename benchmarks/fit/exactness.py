@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.fit_rows import MEAN, Row, networks, relative_errors, row
+from benchmarks.fit.networks import MEAN, networks, relative_errors
+from benchmarks.rows import Row, row
 from planning.fit import QueryNetwork, examples, optimum
 from planning.fit.graph import fragments
 from planning.fit.library import Glop, highs

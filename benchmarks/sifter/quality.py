@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from benchmarks.sifter_rows import Row, row
+from benchmarks.rows import Row, row
 from planning.errors import InvalidInput
 from planning.sifter import flights
 from planning.sifter.comparison import (
