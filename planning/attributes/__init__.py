@@ -19,4 +19,21 @@ H_j(k)          ``hold_error(k)``           loss of holding a value k reports (1
 ==============  ==========================  ===========================================
 
 An *entity* is one value of the CID (a station, a company, a router); its tuples are its *reports*.
+
+``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
+loads no planner.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from planning import lazy
+
+__all__ = ["Plan", "Shedder", "Statistics"]
+
+_ROOMS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
+
+
+def __getattr__(name: str) -> Any:
+    return lazy.load(__name__, name, _ROOMS)

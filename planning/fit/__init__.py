@@ -17,26 +17,34 @@ x_j             1 − drop fraction                           share kept on an a
 p_j             ``Output.weight``                           value per output tuple
 epsilon         ``error`` of Solver, Solver-W, C-FIT        share of the optimal throughput
 ==============  ==========================================  =====================================
+
+The names below are imported on first use, so that a source node loads no solver.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planning import lazy
+
 if TYPE_CHECKING:
     from planning.fit.network import QueryNetwork
     from planning.fit.plan import Plan
+    from planning.fit.shedder import Shedder
     from planning.fit.solve import Optimum, optimum
+    from planning.fit.statistics import Statistics
 
-__all__ = ["Optimum", "Plan", "QueryNetwork", "optimum"]
+__all__ = ["Optimum", "Plan", "QueryNetwork", "Shedder", "Statistics", "optimum"]
 
-_HOMES = {"Optimum": "solve", "Plan": "plan", "QueryNetwork": "network", "optimum": "solve"}
+_ROOMS = {
+    "Optimum": "solve",
+    "Plan": "plan",
+    "QueryNetwork": "network",
+    "Shedder": "shedder",
+    "Statistics": "statistics",
+    "optimum": "solve",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names on first use, so that a shedder never loads a solver."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return lazy.load(__name__, name, _ROOMS)

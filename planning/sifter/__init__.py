@@ -24,14 +24,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from planning import lazy
+
 __all__ = ["Plan", "Shedder", "Statistics"]
 
 _ROOMS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    return lazy.load(__name__, name, _ROOMS)

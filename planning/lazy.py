@@ -1,0 +1,18 @@
+"""Names of a package that are imported on first use, so that a source node loads no planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+
+def load(package: str, name: str, rooms: Mapping[str, str]) -> Any:
+    """Return what ``package`` offers as ``name``; ``rooms`` tells which module holds it.
+
+    >>> load("planning.sifter", "Plan", {"Plan": "plan"}).__module__
+    'planning.sifter.plan'
+    """
+    if name not in rooms:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(f"{package}.{rooms[name]}"), name)
