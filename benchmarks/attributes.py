@@ -1,18 +1,14 @@
 """The bars of the attributes family: exactness, detection, real weather, capacity, speed.
 
-``python -m benchmarks.attributes`` prints the table; ``--quick`` uses fewer seeds and instances.
+``python -m benchmarks attributes`` prints the table; ``--quick`` uses fewer seeds and instances.
+Timings are processor time, the best of several.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from benchmarks.rows import Row, best_of, measure, row
 from planning.attributes import cycles, experiments, weather
 from planning.attributes.frontier import solve
 from planning.attributes.generate import stream
@@ -21,37 +17,24 @@ from planning.attributes.planner import plan_samples
 from planning.attributes.shedder import Shedder
 from planning.errors import PlanningError
 
-Row = dict[str, Any]
 HALF = weather.CYCLES // 2
 BATCH = 50_000
 
 
-def row(bar: str, required: str, measured: str, met: bool | None) -> Row:
-    return {"bar": bar, "required": required, "measured": measured, "met": met}
-
-
-def best_of(repeats: int, work: Callable[[], Any]) -> float:
-    """Return the least processor time of several runs, after one to warm up, in seconds."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def run(quick: bool) -> list[Row]:
     """Measure every bar."""
-    rows = [*_frontier(quick), *_cycles(quick), *_capacity(quick), *_speed(quick)]
+    return measure((frontier, cycle_identifier, capacity, speed, real_weather), quick)
+
+
+def real_weather(quick: bool) -> list[Row]:
+    """Measure what needs the recorded weather."""
     try:
-        rows += [*_weather(quick), *_channel(quick)]
+        return [*_weather(quick), *_channel(quick)]
     except PlanningError as error:
-        rows.append(row("real weather", "data", str(error), None))
-    return rows
+        return [row("real weather", "data", str(error), None)]
 
 
-def _frontier(quick: bool) -> list[Row]:
+def frontier(quick: bool) -> list[Row]:
     instances = 500 if quick else 5000
     wrong = experiments.selection_mismatches(instances)
     rng = np.random.default_rng(2)
@@ -59,14 +42,14 @@ def _frontier(quick: bool) -> list[Row]:
     periods = (1, 2, 3, 4, 6, 8, 12, 24)
     plain = best_of(
         5, lambda: solve([[int(s), 0] for s in sizes], [[0.0, float(v)] for v in loss])
-    )
+    ).cpu
     rich = best_of(
         3,
         lambda: solve(
             [[int(s) * 24 // k for k in periods] for s in sizes],
             [[float(v) * (1 - 1 / k) for k in periods] for v in loss],
         ),
-    )
+    ).cpu
     return [
         row(
             f"selection against brute force, {instances} instances, every budget",
@@ -77,13 +60,13 @@ def _frontier(quick: bool) -> list[Row]:
     ]  # fmt: skip
 
 
-def _cycles(quick: bool) -> list[Row]:
+def cycle_identifier(quick: bool) -> list[Row]:
     seeds = 20 if quick else 120
     streams, wrong = experiments.wrong_cycles(seeds)
     shuffled, false = experiments.false_cycles(seeds)
     rng = np.random.default_rng(3)
     million = stream(rng, 10_000, (100,), (0.9,) * 7, twins=1, constants=1)
-    seconds = best_of(3, lambda: cycles.detect(million))
+    seconds = best_of(3, lambda: cycles.detect(million)).cpu
     found = cycles.detect(million)
     size = f"{len(million['key0']):,} tuples x {len(million)} attributes"
     return [
@@ -99,14 +82,14 @@ def _cycles(quick: bool) -> list[Row]:
     ]  # fmt: skip
 
 
-def _capacity(quick: bool) -> list[Row]:
+def capacity(quick: bool) -> list[Row]:
     streams = 100 if quick else 1000
     offered, violations = experiments.capacity_violations(streams)
     bar = f"windows beyond C, {streams} random streams, {offered:,} tuples, C changing"
     return [row(bar, "0", str(violations), violations == 0)]
 
 
-def _speed(quick: bool) -> list[Row]:
+def speed(quick: bool) -> list[Row]:
     rng = np.random.default_rng(4)
     samples = stream(rng, 2000 if quick else 5000, (100,), tuple(np.linspace(0.2, 0.999, 11)))
     samples["key0"] = np.arange(len(samples["key0"])) % 100
@@ -120,7 +103,7 @@ def _speed(quick: bool) -> list[Row]:
     for method in experiments.METHODS:
         plan = plan_samples({n: c[:50_000] for n, c in samples.items()}, Parameters(method=method))
         shedder = Shedder(plan, 0.5)
-        seconds = best_of(5, lambda s=shedder: [s.send(batch) for batch in batches])
+        seconds = best_of(5, lambda s=shedder: [s.send(batch) for batch in batches]).cpu
         rate = values / seconds / 1e6
         found.append(
             row(
@@ -175,18 +158,3 @@ def _channel(quick: bool) -> list[Row]:
                 )
             )
     return rows
-
-
-def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    rows = run(parser.parse_args().quick)
-    for one in rows:
-        met = {True: "yes", False: "NO", None: "-"}[one["met"]]
-        print(f"{met:4} {one['bar']}: {one['measured']} (required {one['required']})")
-    return 0 if all(one["met"] is not False for one in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -66,13 +66,3 @@ def draw_quality(plan: Plan, axes: Any) -> None:
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.02)
     axes.legend(loc="lower right")
-
-
-def draw_comparison(curves: dict[str, tuple[Any, Any]], axes: Any) -> None:
-    """Draw measured hold errors over the capacity ratio, one curve per scheme."""
-    for name, (loads, losses) in curves.items():
-        axes.plot(loads, np.maximum(losses, 1e-6), marker="o", markersize=3, label=name)
-    axes.set_yscale("log")
-    axes.set_xlabel("capacity ratio C/R")
-    axes.set_ylabel("hold error (1 = worthless)")
-    axes.legend()

@@ -110,18 +110,10 @@ def decide(
             if kept[s, j]:
                 need += cost[j]
                 continue
-            worth = -1.0
-            if not limited or e < 0:
-                worth = 0.0
-            elif age[e, j] < 0:
-                worth = UNSENT
-            else:
-                reports = age[e, j] + 1
-                if period[s, j] > 0 and reports >= period[s, j]:
-                    worth = reports * information[s, j]
-                    if refresh > 0 and reports >= refresh:
-                        worth += OVERDUE * reports
-                elif band[s, j] >= 0.0:
+            worth = 0.0
+            if limited and e >= 0:
+                worth = _worth(age[e, j], period[s, j], refresh, information[s, j])
+                if worth < 0.0 and band[s, j] >= 0.0:
                     moved = deviation(values[j, i], last[e, j], numeric[j], scale[s, j])
                     if moved > max(band[s, j], MIN_BAND) * widening:
                         worth = weight[j] * moved * moved / max(cost[j], 1)
@@ -168,6 +160,20 @@ def decide(
         ints[CHARGED] += charge - ring[place]
         ring[place] = charge
         ints[POSITION] = (place + 1) % width
+
+
+@numba.njit(cache=True)
+def _worth(age: int, period: int, refresh: int, information: float) -> float:
+    """Return what sending an attribute now is worth by its age alone; -1 if it is not due."""
+    if age < 0:
+        return UNSENT
+    reports = age + 1
+    if period <= 0 or reports < period:
+        return -1.0
+    worth = reports * information
+    if refresh > 0 and reports >= refresh:
+        worth += OVERDUE * reports
+    return worth
 
 
 @numba.njit(cache=True)

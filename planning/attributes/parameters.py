@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -13,6 +13,9 @@ class Parameters(BaseModel):
     """How attribute shedding is planned for a stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+        "samples": {"expectations": "reports"},
+    }
 
     method: Literal["on_change", "periods", "selection", "paper"] = Field(
         default="on_change",
@@ -120,14 +123,14 @@ class Parameters(BaseModel):
         order = set(self.order_by) - known - {definition.samples.time_column}
         if order:
             raise ValueError(
-                f"parameters.order_by over attributes and the time column, "
+                f"parameters.order_by among the attributes and the time column, "
                 f"got {', '.join(sorted(order))}"
             )
         for field, names in named.items():
             unknown = sorted(set(names) - known)
             if unknown:
                 raise ValueError(
-                    f"parameters.{field} over attributes {', '.join(sorted(known))}, "
+                    f"parameters.{field} among the attributes {', '.join(sorted(known))}, "
                     f"got {', '.join(unknown)}"
                 )
         kept = {*self.cid, *self.must_keep, *named["stream_attribute"]}

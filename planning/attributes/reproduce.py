@@ -6,78 +6,46 @@ and the real stream is hourly weather and air quality of twelve stations.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from planning.attributes import cycles, experiments, figures, model, reevaluation, weather
+from planning.arrays import FloatArray
+from planning.attributes import (
+    claims,
+    cycles,
+    experiments,
+    figures,
+    model,
+    reevaluation,
+    weather,
+)
 from planning.attributes.generate import Faults, stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.planner import plan_profiles
 from planning.attributes.statistics import profile_samples
 from planning.errors import PlanningError
+from planning.reproduction import Page, draw_curves
 
 Progress = Callable[[str], None]
-PAGE = "attributes.md"
+INTRODUCTION = """\
+Made by `{command}`. The paper's nine sites are gone: streams with their window sizes are generated,
+and the real stream is hourly weather and air quality of twelve stations."""
 WINDOWS = 100  # randomly chosen windows per data set, as in Table IV
 SHED_COUNTS = (1, 2, 3, 5)  # of the eleven readings, in Table IV
 SHED = 3
+PARTS = 6  # three sets per stream of Table II, in two halves each
 MINUTE_S = 60.0
-
-
-class Page:
-    """The Markdown page, its tables as CSV and its plots as SVG, all in one folder."""
-
-    def __init__(self, folder: Path, quick: bool) -> None:
-        self.folder = folder
-        command = "headgate reproduce attributes" + (" --quick" if quick else "")
-        self.lines = ["# Attribute shedding, reproduced", "", f"Made by `{command}`."]
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def section(self, title: str, text: str) -> None:
-        """Start a section."""
-        self.lines += ["", f"## {title}", "", text]
-
-    def table(self, name: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Write a table to the page and as CSV."""
-        path = self.folder / f"attributes-{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows([[_plain(cell) for cell in row] for row in rows])
-        self.lines += [
-            "",
-            "| " + " | ".join(header) + " |",
-            "|" + "---|" * len(header),
-            *("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows),
-        ]
-
-    def plot(self, name: str, draw: Callable[[Any], None], width: float = 6.0) -> None:
-        """Draw one figure into the folder and show it on the page."""
-        import matplotlib
-        from matplotlib.figure import Figure
-
-        with matplotlib.rc_context({"svg.hashsalt": "headgate", "font.size": 9}):
-            figure = Figure(figsize=(width, 3.6), layout="constrained")
-            draw(figure)
-            figure.savefig(self.folder / f"attributes-{name}.svg", metadata={"Date": None})
-        self.lines += ["", f"![{name}](attributes-{name}.svg)"]
-
-    def write(self) -> None:
-        """Write the page."""
-        (self.folder / PAGE).write_text("\n".join(self.lines) + "\n", encoding="utf-8")
-
-
-def _plain(cell: Any) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
 def reproduce(folder: Path, quick: bool, progress: Progress) -> None:
     """Write every table and figure into ``folder``."""
-    page = Page(Path(folder), quick)
+    command = "headgate reproduce attributes" + (" --quick" if quick else "")
+    introduction = INTRODUCTION.format(command=command)
+    page = Page(folder, "attributes", "Attribute shedding, reproduced", introduction)
+    page.claim(*claims.examples())
     parts: list[tuple[str, Callable[[Page, bool], None]]] = [
         ("Table II, CID detection", _table_2),
         ("CID detection under faults", _faults),
@@ -102,23 +70,29 @@ def _table_2(page: Page, quick: bool) -> None:
     page.section(
         "Table II: CID detection on training and test data",
         "Generated streams with the window sizes of Table III, three sets each, training and test "
-        "data disjoint, and the real stream by year. Clean, and with 2 % of the tuples lost, "
+        "data disjoint, and the real stream by half years. Clean, and with 2 % of the tuples lost, "
         "doubled and corrupted each. The paper states 100 % on clean data.",
     )
-    rows = []
+    rows: list[list[Any]] = []
+    right = 0
     for name, length in experiments.TABLE_3.items():
         if quick and length > 300:
             continue
-        rows.append([name, length, *_accuracy(length)])
+        clean, faulty = _right_cycles(length)
+        right += clean
+        rows.append([name, length, f"{clean}/{PARTS}", f"{faulty}/{PARTS}"])
     real = weather.load(0, 2 * 8760)
     years = [{n: c[a : a + 52_560] for n, c in real.items()} for a in (0, 52_560, 105_120)]
     found = [cycles.detect(year) for year in years]
     good = sum(f.cid == ("station",) and f.length == weather.STATIONS for f in found)
-    rows.append(["real weather, half years", weather.STATIONS, f"{good}/3", "-"])
+    streams = PARTS * len(rows) + len(found)
+    rows.append(["real weather, half years", weather.STATIONS, f"{good}/{len(found)}", "-"])
     page.table("table-2", ["stream", "window", "right, clean", "right, 2 % faults"], rows)
+    page.claim(claims.table_2(right + good, streams))
 
 
-def _accuracy(length: int) -> tuple[str, str]:
+def _right_cycles(length: int) -> tuple[int, int]:
+    """Return how many of three streams' halves show their cycle, clean and with faults."""
     clean = faulty = 0
     for number in range(3):
         rng = np.random.default_rng([length, number])
@@ -129,7 +103,7 @@ def _accuracy(length: int) -> tuple[str, str]:
             clean += cycles.detect(part).length == length
             spoiled = Faults(0.02, 0.02, 0.02).apply(part, rng)
             faulty += cycles.detect(spoiled).length == length
-    return f"{clean}/6", f"{faulty}/6"
+    return clean, faulty
 
 
 def _faults(page: Page, quick: bool) -> None:
@@ -147,15 +121,13 @@ def _faults(page: Page, quick: bool) -> None:
     names = list(curves)
     rows = [[r, *(curves[n][k] for n in names)] for k, r in enumerate(rates)]
     page.table("faults", ["fraction", *names], rows)
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for name, accuracy in curves.items():
-            axes.plot([100 * r for r in rates], accuracy, marker="o", label=name)
-        axes.set(xlabel="% lost, doubled and corrupted, each", ylabel="right CIDs")
-        axes.legend()
-
-    page.plot("faults", draw)
+    page.plot(
+        "faults",
+        lambda figure: draw_curves(
+            figure, [100 * r for r in rates], curves,
+            xlabel="tuples lost, doubled and corrupted, % each", ylabel="fraction of right CIDs",
+        ),
+    )  # fmt: skip
 
 
 def _figure_1(page: Page, quick: bool) -> None:
@@ -172,9 +144,11 @@ def _figure_1(page: Page, quick: bool) -> None:
         axes.plot(values, linewidth=0.8, label="before")
         axes.plot(smooth, linewidth=1.6, label="after")
         axes.set(xlabel="hour", ylabel="SO2, µg/m³")
+        axes.grid()
         axes.legend()
 
     page.plot("figure-1", draw)
+    page.claim(claims.figure_1(values, smooth))
 
 
 def _figure_3(page: Page, quick: bool) -> None:
@@ -187,14 +161,15 @@ def _figure_3(page: Page, quick: bool) -> None:
         "the information score (error of holding a value one report longer, per byte) does "
         "neither. Rank 1 is shed first.",
     )
-    by_sd = np.argsort([a.deviation for a in attributes], kind="stable")
-    by_score = np.argsort([a.score for a in attributes], kind="stable")
-    rows = []
-    for j, a in enumerate(attributes):
-        rank_sd = int(np.flatnonzero(by_sd == j)[0]) + 1
-        rank_score = int(np.flatnonzero(by_score == j)[0]) + 1
-        rows.append([a.name, a.deviation, rank_sd, a.score, rank_score])
-    page.table("figure-3", ["attribute", "SD", "rank", "information score", "rank "], rows)
+    by_deviation = [a.name for a in sorted(attributes, key=lambda a: a.deviation)]
+    by_score = [a.name for a in sorted(attributes, key=lambda a: a.score)]
+    rows = [
+        [a.name, a.deviation, by_deviation.index(a.name) + 1, a.score, by_score.index(a.name) + 1]
+        for a in attributes
+    ]
+    header = ["attribute", "SD", "rank by SD", "information score", "rank by score"]
+    page.table("figure-3", header, rows)
+    page.claim(claims.figure_3(by_deviation, by_score))
 
 
 def _table_4(page: Page, quick: bool) -> None:
@@ -228,33 +203,21 @@ def _table_4(page: Page, quick: bool) -> None:
     header = ["year from March", *(f"{n} shed" for n in SHED_COUNTS), "hits", "misses",
               "hits, information"]  # fmt: skip
     page.table("table-4", header, rows)
+    page.claim(claims.table_4(rows[-1][header.index("hits")]))
 
 
 def _figure_4(page: Page, quick: bool) -> None:
     attributes = 7
     rates = np.linspace(20.0, 80.0, 31)
-    deviations = np.arange(attributes, dtype=np.float64)
-    curves: dict[str, list[int]] = {}
-    for capacity in (20.0, 30.0, 40.0):
-        # As the paper has it: the amount R - C, attributes of 10 units each.
-        curves[f"C = {capacity:g}"] = [
-            len(
-                model.intra_stream_scheme(
-                    deviations, [10.0] * attributes, model.amount_to_shed(float(r), capacity)
-                )
-            )
-            for r in rates
-        ]
+    # As the paper has it: the amount R - C, attributes of 10 units each.
+    curves = {
+        f"C = {capacity:g}": _shed_counts(rates, capacity, np.full(len(rates), 10.0), attributes)
+        for capacity in (20.0, 30.0, 40.0)
+    }
+    linear = {name: _straightness(rates, counts) for name, counts in curves.items()}
     # When R grows because tuples come faster, an attribute's share of the rate grows with it.
-    curves["C = 20, faster tuples"] = [
-        len(
-            model.intra_stream_scheme(
-                deviations, [float(r) / attributes] * attributes,
-                model.amount_to_shed(float(r), 20.0),
-            )
-        )
-        for r in rates
-    ]  # fmt: skip
+    faster = "C = 20, faster tuples"
+    curves[faster] = _shed_counts(rates, 20.0, rates / attributes, attributes)
     page.section(
         "Figure 4: attributes to shed over the rate, seven attributes of equal size",
         "At constant capacity the number grows linearly with the rate, as the paper states, for "
@@ -263,21 +226,41 @@ def _figure_4(page: Page, quick: bool) -> None:
     )
     rows = [[float(r), *(c[k] for c in curves.values())] for k, r in enumerate(rates)]
     page.table("figure-4", ["R", *curves], rows)
-    fits = []
-    for name, counts in curves.items():
-        rising = np.array(counts) > 0
-        fits.append(f"{np.corrcoef(rates[rising], np.array(counts)[rising])[0, 1]:.3f} ({name})")
-    page.lines += ["", f"Correlation with a straight line where something is shed: "
-                   f"{', '.join(fits)}."]  # fmt: skip
+    fits = {**linear, faster: _straightness(rates, curves[faster])}
+    shown = ", ".join(f"{r:.3f} ({name})" for name, r in fits.items())
+    page.text(f"Correlation with a straight line where something is shed: {shown}.")
+    page.claim(claims.figure_4(linear))
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for name, counts in curves.items():
             axes.step(rates, counts, where="post", label=name)
-        axes.set(xlabel="rate R", ylabel="attributes to shed")
+        axes.set(xlabel="rate R, units per s", ylabel="attributes to shed")
+        axes.grid()
         axes.legend()
 
     page.plot("figure-4", draw)
+
+
+def _shed_counts(
+    rates: FloatArray, capacity: float, sizes: FloatArray, attributes: int
+) -> list[int]:
+    """Return how many of the attributes are shed at each rate; ``sizes`` are of one attribute."""
+    deviations = np.arange(attributes, dtype=np.float64)
+    return [
+        len(
+            model.intra_stream_scheme(
+                deviations, [size] * attributes, model.amount_to_shed(rate, capacity)
+            )
+        )
+        for rate, size in zip(rates.tolist(), sizes.tolist(), strict=True)
+    ]
+
+
+def _straightness(rates: FloatArray, counts: list[int]) -> float:
+    """Return the correlation with a straight line where something is shed."""
+    shed = np.array(counts)
+    return float(np.corrcoef(rates[shed > 0], shed[shed > 0])[0, 1])
 
 
 def _adaptive(page: Page, quick: bool) -> None:
@@ -297,6 +280,7 @@ def _adaptive(page: Page, quick: bool) -> None:
         "A is least informative in the first half of every hour, B in the second; one day.",
     )
     page.table("adaptive", ["check", "evaluations", "changes seen", "first notices B"], rows)
+    page.claim(claims.adaptive(rows))
 
 
 def _comparison(page: Page, quick: bool) -> None:
@@ -321,12 +305,17 @@ def _comparison(page: Page, quick: bool) -> None:
          "fullest window"],
         rows,
     )  # fmt: skip
-    curves: dict[str, tuple[Any, Any]] = {
-        "tuple dropping": (loads, [c.drop_loss for c in found if c.method == "paper"])
-    }
+    page.claim(*claims.comparison(found))
+    curves = {"tuple dropping": [c.drop_loss for c in found if c.method == "paper"]}
     for method in experiments.METHODS:
-        curves[method] = (loads, [c.loss for c in found if c.method == method])
-    page.plot("comparison", lambda figure: figures.draw_comparison(curves, figure.subplots()))
+        curves[method] = [c.loss for c in found if c.method == method]
+    page.plot(
+        "comparison",
+        lambda figure: draw_curves(
+            figure, loads, curves, yscale="log", xlabel="capacity ratio C/R",
+            ylabel="hold error (1 = worthless)",
+        ),
+    )  # fmt: skip
     parameters = Parameters(method="on_change")
     plan = plan_profiles(profile_samples(train, weather.schema(), parameters), parameters)
     page.plot("plan", lambda figure: figures.draw(plan, figure.subplots()), width=8.0)

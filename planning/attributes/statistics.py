@@ -61,7 +61,15 @@ class StreamProfile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """The profiles of all streams that share the channel; usually one."""
+    """The profiles of all streams that share the channel; usually one.
+
+    >>> from planning.attributes.parameters import Parameters
+    >>> i = np.arange(600)
+    >>> samples = {"station": i % 6, "level": i // 60, "load": (i * 7919) % 997}
+    >>> (stream,) = profile_observed(samples, Parameters()).streams
+    >>> stream.cycle.cid, [(a.name, round(a.score, 4)) for a in stream.attributes]
+    (('station',), [('station', 0.0), ('level', 0.0003), ('load', 0.0832)])
+    """
 
     streams: tuple[StreamProfile, ...]
     refresh_reports: int  # dead bands were measured with this refresh

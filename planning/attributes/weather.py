@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from planning import datasets
 from planning.attributes.statistics import Schema
-from planning.errors import PlanningError
 
-FILE = Path("attributes") / "beijing_air_weather_hourly.parquet"
+FILE = "attributes/beijing_air_weather_hourly.parquet"
 STATIONS = 12
 CYCLES = 35_064
 AIR = ("pm25_ugm3", "pm10_ugm3", "so2_ugm3", "no2_ugm3", "co_ugm3", "o3_ugm3")
@@ -21,17 +19,6 @@ STORM = ("rain_mm", "wind_speed_mps")
 NUMBERS = (*AIR, *CLIMATE, *STORM)
 NAMES = ("station", *NUMBERS, "wind_direction")
 CHANNEL = {"air": AIR, "climate": CLIMATE, "storm": STORM}
-
-
-def data_folder() -> Path:
-    """Return the folder of real data sets: ``HEADGATE_DATA``, or beside the repository."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    folder = Path(os.environ.get("HEADGATE_DATA") or beside)
-    if not (folder / FILE).is_file():
-        raise PlanningError(
-            f"{folder / FILE} is missing; set HEADGATE_DATA to the folder of real data sets"
-        )
-    return folder
 
 
 def schema() -> Schema:
@@ -44,7 +31,7 @@ def load(first_cycle: int = 0, cycles: int = CYCLES) -> dict[str, Any]:
     """Return some cycles of the stream as NumPy columns, categories as text."""
     import pyarrow.parquet as parquet
 
-    table = parquet.read_table(data_folder() / FILE, columns=list(NAMES))
+    table = parquet.read_table(datasets.find(FILE), columns=list(NAMES))
     part = table.slice(first_cycle * STATIONS, cycles * STATIONS)
     columns: dict[str, Any] = {}
     for name in NAMES:

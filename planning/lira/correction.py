@@ -52,8 +52,11 @@ class BudgetCorrection:
         self._excess = 0.0
         self.load = self._asked(0.0)
 
-    def observe(self, kept: float, due: float) -> float:
-        """Take note of a period: ``kept`` reports sent of ``due``; return the load from now on."""
+    def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
+        """Take note of a period: ``kept`` reports sent of ``due``; return the load from now on.
+
+        ``savings`` are reports to stay below the budget, so that chance seldom exceeds it.
+        """
         if not due > 0 or self.throttle_fraction >= 1.0:
             return self.load
         if kept > 0 and self.load > 0:
@@ -65,7 +68,7 @@ class BudgetCorrection:
         # A budget that cannot be met must not be held against better times.
         limit = 0.25 * self.horizon * due
         self._excess = min(max(self._excess, -limit), limit)
-        self.load = self._asked(self._excess / due / self.horizon)
+        self.load = self._asked((self._excess + savings) / due / self.horizon)
         return self.load
 
     def _asked(self, repay: float) -> float:

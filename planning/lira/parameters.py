@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,6 +13,10 @@ class Parameters(BaseModel):
     """How shedding regions and update throttlers are made for a stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+        "samples": {"expectations": "positions"},
+        "gate": {"holdout_by": ["object_id"]},
+    }
 
     regions: int = Field(
         default=250, ge=1, le=1_000_000, description="l: how many shedding regions to make"

@@ -107,6 +107,20 @@ class Plan:
         Cost of leaving Δmin at all (:mod:`planning.lira.axis`).
     reports_per_position
         Updates that Δmin causes per recorded position, from the samples.
+
+    Examples
+    --------
+    Two halves with as many cars each; the left one matters a quarter as much:
+
+    >>> plan = Plan.from_document({
+    ...     "format": 1, "bounds": [0, 0, 2000, 2000], "side": 2, "tree": "XLL", "level": [0, 1],
+    ...     "lowest_threshold": 5, "highest_threshold": 105, "segments": 2, "ratio": [0.5, 2.0],
+    ...     "weight": [100, 100], "inside": [0.2, 0.8], "reduction": [1, 0.5, 0.25],
+    ...     "errors": [0, 9, 18], "departure": 0, "fairness_threshold": 100,
+    ...     "throttle_fraction": 0.5, "reports_per_position": 0.2,
+    ... })
+    >>> [plan.at(z).throttlers.round(1).tolist() for z in (1.0, 0.75, 0.5)]
+    [[5.0, 5.0], [55.0, 5.0], [105.0, 30.0]]
     """
 
     frame: Frame

@@ -67,6 +67,12 @@ def _quarter(cost, best, size, charge):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _node(level, y, x):  # type: ignore[no-untyped-def]
+    """Place of a node in the arrays: level by level from the root, rows within."""
+    return ((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x
+
+
+@njit(cache=True)
 def _leaves(cost, best, charge):  # type: ignore[no-untyped-def]
     leaves = 0
     stack = np.empty((256, 3), np.int64)
@@ -75,7 +81,7 @@ def _leaves(cost, best, charge):  # type: ignore[no-untyped-def]
     while depth > 0:
         depth -= 1
         level, y, x = stack[depth]
-        i = ((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x
+        i = _node(level, y, x)
         if best[i] >= cost[i] + charge:
             leaves += 1
             continue
@@ -100,12 +106,12 @@ def _quad_tree(cost, best, size, charge, regions):  # type: ignore[no-untyped-de
     while depth > 0:
         depth -= 1
         level, y, x = stack[depth]
-        i = ((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x
+        i = _node(level, y, x)
         if best[i] >= cost[i] + charge:
             leaves += 1
             if level < bottom:
                 side = 1 << (level + 1)
-                first = ((1 << (2 * level + 2)) - 1) // 3 + 2 * y * side + 2 * x
+                first = _node(level + 1, 2 * y, 2 * x)
                 gain = cost[i] - (
                     (cost[first] + cost[first + 1]) + (cost[first + side] + cost[first + side + 1])
                 )
@@ -119,7 +125,7 @@ def _quad_tree(cost, best, size, charge, regions):  # type: ignore[no-untyped-de
             depth += 1
     while leaves + 3 <= regions and len(heap) > 0:
         _, level, y, x = heapq.heappop(heap)
-        split[((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x] = True
+        split[_node(level, y, x)] = True
         splits += 1
         leaves += 3
     return _quad_symbols(split, bottom, splits)

@@ -4,7 +4,14 @@ An item is a position: ``object_id``, ``time`` (seconds), ``x``, ``y``. It is ke
 it, with the velocity of its last step) iff the position that the server predicts from the node's
 last report is off by more than the throttler of the region the node is in. A node's first position
 is always kept. Beside its own model every node runs that of Δmin, so the shedder knows how many
-reports were due and, with ``correct``, keeps the fraction sent at the load.
+reports were due.
+
+The load z is a promise: from the start to any moment at most z times the reports due are sent. A
+ledger in whole numbers earns z for every report due and pays one for every report sent; a report
+that it cannot pay yet waits, and is sent from wherever the node is by then. Where the throttler is
+high, nobody looks: there reports wait first, and what is left is for the others. The run-time
+correction moves the throttlers so that a little is saved and reports seldom wait. Savings end at
+about one report per node, so any stretch of time sends at most z times its due and that much more.
 
 Nothing raises into the data path: positions that are not finite are dropped and counted, so are
 those that are not newer than the node's last; a move faster than ``highest_speed`` is a jump, which
@@ -13,6 +20,7 @@ is reported without a velocity; positions outside the space use the nearest regi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,23 +36,30 @@ from planning.lira.nodemap import raster_of
 from planning.lira.plan import Plan, Setting
 
 COLUMNS = ("object_id", "time", "x", "y")
-FIELDS = 13  # last position and time; last report and its velocity and time; the same for Δmin
-PERIOD = 200  # reports due between two corrections
-INVALID, LATE, JUMPS, DUE, KEPT, FIRST = range(6)
+# Last position and time; last report, its velocity and time; the same for Δmin; waits to report.
+FIELDS = 14
+WAITS = 13
+PERIOD = 200  # reports due between two corrections, at least
+INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
+# Both times the root of the reports in a period, which is how far chance moves their number.
+SAVED = 3.0  # reports that the correction keeps in the ledger
+RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
+REPORT = 1 << 32  # what a report costs in the ledger; a whole number, so that nothing is rounded
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
     """What happened since the start.
 
-    ``due`` and ``sent`` leave out first reports; ``sent/due`` is the fraction that the load aims
-    at.
+    ``due`` and ``sent`` leave out first reports; ``sent/due`` never exceeds a constant load.
+    ``waiting`` reports are beyond their throttler and come as soon as the budget allows.
     """
 
     offered: int
     dropped: int
     due: int
     sent: int
+    waiting: int
     objects: int
     invalid: int
     late: int
@@ -64,11 +79,27 @@ class Shedder:
     plan
         The plan to apply.
     load
-        Throttle fraction z; 1 means Δmin everywhere.
+        Throttle fraction z; 1 means Δmin everywhere and no budget.
     correct
-        Correct at run time for what the plan's forecast is off.
+        Keep the budget at run time, whatever the plan's forecast is off; otherwise the plan's
+        throttlers apply as they are.
     highest_speed
         Metres per second beyond which a move is a jump.
+
+    Examples
+    --------
+    One region with Δ from 5 to 105 m; at load 1 the node reports when it is 5 m off:
+
+    >>> plan = Plan.from_document({
+    ...     "format": 1, "bounds": [0, 0, 2000, 2000], "side": 1, "tree": "L", "level": [0],
+    ...     "lowest_threshold": 5, "highest_threshold": 105, "segments": 1, "ratio": [1.0],
+    ...     "weight": [1.0], "inside": [1.0], "reduction": [1.0, 0.25], "errors": [0.0, 18.0],
+    ...     "departure": 0.0, "fairness_threshold": 100, "throttle_fraction": 0.5,
+    ...     "reports_per_position": 0.2,
+    ... })
+    >>> node = {"object_id": [7] * 3, "time": [0, 1, 2], "x": [100, 104, 130], "y": [500] * 3}
+    >>> Shedder(plan, 1.0).offer(node).tolist(), Shedder(plan, 0.5).offer(node).tolist()
+    ([True, False, True], [True, False, False])
     """
 
     def __init__(
@@ -83,7 +114,7 @@ class Shedder:
         self.highest_speed = highest_speed
         self._slots: dict[Any, int] = {}
         self._nodes = np.full((1024, FIELDS), np.nan)
-        self._counts = np.zeros(6, dtype=np.int64)
+        self._counts = np.zeros(7, dtype=np.int64)
         self._offered = 0
         self._dropped = 0
         self._seen = (0, 0)
@@ -107,12 +138,12 @@ class Shedder:
         """What happened since the start; a swap keeps it."""
         c = self._counts
         return Counters(
-            self._offered, self._dropped, int(c[DUE]), int(c[KEPT]), len(self._slots),
-            int(c[INVALID]), int(c[LATE]), int(c[JUMPS]),
+            self._offered, self._dropped, int(c[DUE]), int(c[KEPT]), int(c[WANTED] - c[KEPT]),
+            len(self._slots), int(c[INVALID]), int(c[LATE]), int(c[JUMPS]),
         )  # fmt: skip
 
     def set_load(self, load: float) -> None:
-        """Follow a new throttle fraction."""
+        """Follow a new throttle fraction; what the ledger has saved stays."""
         self._load = check_between("load", load, 0.0, 1.0, remedy="pass a fraction")
         self._correction.aim(self._load)
         self._apply(self._correction.load if self.correct else self._load)
@@ -146,7 +177,8 @@ class Shedder:
         width, height = self._plan.frame.cell_size
         _decide(
             slots, times, xs, ys, self._nodes, self._raster, x_low, y_low, 1.0 / width,
-            1.0 / height, self._plan.frame.low, self.highest_speed, keep, self._counts,
+            1.0 / height, self._plan.frame.low, self.highest_speed, self._earned(), self._period(),
+            self._reserve(), keep, self._counts,
         )  # fmt: skip
         self._offered += len(ids)
         self._dropped += len(ids) - int(np.count_nonzero(keep))
@@ -175,14 +207,29 @@ class Shedder:
             self._nodes = grown
         return slots[inverse]
 
+    def _earned(self) -> int:
+        """Return what a report due earns in the ledger, -1 where nothing is to be saved."""
+        return int(self._load * REPORT) if self.correct and self._load < 1.0 else -1
+
+    def _period(self) -> int:
+        """Return the reports due between two corrections: about one per object, less is noise."""
+        return max(PERIOD, len(self._slots))
+
+    def _reserve(self) -> float:
+        """Return what a report leaves in the ledger per metre that its throttler exceeds Δmin."""
+        frame = self._plan.frame
+        return RESERVED * REPORT * math.sqrt(self._period()) / (frame.high - frame.low)
+
     def _adjust(self) -> None:
         if not self.correct:
             return
         due = int(self._counts[DUE]) - self._seen[0]
-        if due >= max(PERIOD, len(self._slots)):  # about one per object: less is noise
-            kept = int(self._counts[KEPT]) - self._seen[1]
-            self._seen = (int(self._counts[DUE]), int(self._counts[KEPT]))
-            self._apply(self._correction.observe(kept, due))
+        if due >= self._period():
+            # What waits counts as sent, or the throttlers would not follow.
+            wanted = int(self._counts[WANTED]) - self._seen[1]
+            self._seen = (int(self._counts[DUE]), int(self._counts[WANTED]))
+            savings = SAVED * math.sqrt(self._period())
+            self._apply(self._correction.observe(wanted, due, savings))
 
 
 def _columns(batch: Any) -> tuple[NDArray[Any], list[FloatArray]]:
@@ -203,8 +250,8 @@ def _length(batch: Any) -> int:
 
 @njit(cache=True)
 def _decide(  # type: ignore[no-untyped-def]
-    slots, times, xs, ys, nodes, raster, x_low, y_low, per_x, per_y, lowest, highest_speed, keep,
-    counts,
+    slots, times, xs, ys, nodes, raster, x_low, y_low, per_x, per_y, lowest, highest_speed, earned,
+    savings, reserve, keep, counts,
 ):  # fmt: skip
     rows, columns = raster.shape
     for i in range(slots.size):
@@ -218,7 +265,7 @@ def _decide(  # type: ignore[no-untyped-def]
             node[0], node[1], node[2] = x, y, t
             node[3], node[4], node[5], node[6], node[7] = x, y, 0.0, 0.0, t
             node[8], node[9], node[10], node[11], node[12] = x, y, 0.0, 0.0, t
-            counts[FIRST] += 1
+            node[WAITS] = 0.0
             keep[i] = True
             continue
         if not t > node[2]:
@@ -235,14 +282,22 @@ def _decide(  # type: ignore[no-untyped-def]
         column = min(max(column, 0.0), columns - 1.0)
         row = min(max(row, 0.0), rows - 1.0)
         limit = np.float64(raster[int(row), int(column)])
-        age = t - node[7]
-        dx, dy = x - (node[3] + node[5] * age), y - (node[4] + node[6] * age)
-        if dx * dx + dy * dy > limit * limit:
-            node[3], node[4], node[5], node[6], node[7] = x, y, vx, vy, t
-            counts[KEPT] += 1
-            keep[i] = True
         age = t - node[12]
         dx, dy = x - (node[8] + node[10] * age), y - (node[9] + node[11] * age)
         if dx * dx + dy * dy > lowest * lowest:
             node[8], node[9], node[10], node[11], node[12] = x, y, vx, vy, t
             counts[DUE] += 1
+            if earned >= 0:
+                counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
+        age = t - node[7]
+        dx, dy = x - (node[3] + node[5] * age), y - (node[4] + node[6] * age)
+        wants = 1.0 if dx * dx + dy * dy > limit * limit else 0.0
+        counts[WANTED] += int(wants - node[WAITS])
+        node[WAITS] = wants
+        if wants and (earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)):
+            if earned >= 0:
+                counts[CREDIT] -= REPORT
+            node[3], node[4], node[5], node[6], node[7] = x, y, vx, vy, t
+            node[WAITS] = 0.0
+            counts[KEPT] += 1
+            keep[i] = True

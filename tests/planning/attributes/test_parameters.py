@@ -53,7 +53,7 @@ def test_every_field_is_described() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"cid": ["nobody"]}, "parameters.cid over attributes"),
+        ({"cid": ["nobody"]}, "parameters.cid must be among the attributes"),
         ({"must_keep": ["nobody"]}, "parameters.must_keep"),
         ({"order_by": ["nobody"]}, "parameters.order_by"),
         ({"sizes": {"nobody": 4}}, "parameters.sizes"),

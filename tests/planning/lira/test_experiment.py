@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from planning.errors import StatisticsError
-from planning.lira import reproduce
 from planning.lira.dead_reckoning import ThresholdMap
 from planning.lira.realdata import dense_trace
 from planning.lira.simulate import Bench
 from planning.lira.trace import generate_trace
 from planning.lira.tracks import load_tracks
-
-DATA = Path(os.environ.get("HEADGATE_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 @pytest.mark.parametrize("z", [0.4, 0.6])
@@ -78,11 +72,8 @@ def test_recorded_tracks_become_dense_where_they_are_known():
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["buses", "vessels"])
-def test_recorded_tracks_err_less_than_under_the_baselines(number):
-    found = load_tracks(DATA)
-    if len(found) < 2:
-        pytest.skip(f"recorded tracks are not in {DATA}; set HEADGATE_DATA to their folder")
-    tracks = found[number]
+def test_recorded_tracks_err_less_than_under_the_baselines(number, shared_data):
+    tracks = load_tracks(shared_data)[number]
     experiment = tracks.experiment()
     queries = tracks.queries(experiment)
     centres = (queries[:, :2] + queries[:, 2:]) / 2
@@ -92,16 +83,3 @@ def test_recorded_tracks_err_less_than_under_the_baselines(number):
     uniform = experiment.bench.uniform(queries, 0.5, experiment.curve)
     assert ours.errors.position < uniform.errors.position
     assert ours.updates == pytest.approx(0.5, rel=0.05)
-
-
-def test_figures_are_written_as_tables_and_plots(experiment, tmp_path):
-    for maker in (reproduce.figure_1, reproduce.table_3):
-        for table in maker(experiment, reproduce.QUICK):
-            files = reproduce.write(tmp_path, table)
-            assert [f.suffix for f in files] == [".csv", ".svg"]
-            lines = files[0].read_text(encoding="utf-8").splitlines()
-            assert len(lines) == len(table.rows) + 1
-            assert lines[0].startswith(table.columns[0].split(",")[0].strip('"')) or '"' in lines[0]
-    table = reproduce.table_3(experiment, reproduce.QUICK)[0]
-    for _, paper, circle, *_ in table.rows[:5]:
-        assert paper == pytest.approx(circle, abs=0.1)  # the paper's Table 3 is πR², no count

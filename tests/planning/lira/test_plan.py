@@ -194,7 +194,7 @@ def test_the_shedder_keeps_its_budget_on_what_it_sees(plan, samples):
         counters = shedder.counters
         assert counters.offered == len(rows["x"])
         assert counters.objects == 150
-        assert counters.passed_fraction == pytest.approx(z, abs=0.02)
+        assert 0.97 * z <= counters.passed_fraction <= z
 
 
 def test_the_shedder_follows_its_node_exactly(plan, samples):
@@ -212,7 +212,7 @@ def test_the_shedder_follows_its_node_exactly(plan, samples):
 
 
 def test_bad_positions_never_raise(plan):
-    shedder = Shedder(plan, 0.5)
+    shedder = Shedder(plan, 1.0)
     nan, inf = np.nan, np.inf
     keep = shedder.offer(
         {
@@ -246,7 +246,7 @@ def test_evaluate_beats_random_dropping(plan, samples):
     outcomes = evaluate(plan, samples, Definition(QUERIES), (0.3, 0.5, 0.8))
     for outcome in outcomes:
         assert outcome.quality > outcome.random_quality
-        assert outcome.passed_fraction == pytest.approx(outcome.load, abs=0.03)
+        assert 0.97 * outcome.load <= outcome.passed_fraction <= outcome.load + 1e-9
 
 
 def test_importance_counts_nodes_not_area():
