@@ -9,21 +9,17 @@ from __future__ import annotations
 from expectations.building import Suite, attribute_rules, filled, suite, time_rules
 from planning.streams import StreamDefinition
 
-REQUIRED = ("cid", "must_keep", "order_by")
-
 
 def build_suite(definition: StreamDefinition) -> Suite:
     """Return the suite for samples that are reports of entities."""
     columns = {attribute.name: attribute.type for attribute in definition.attributes}
-    needed = {name for field in REQUIRED for name in getattr(definition.parameters, field, ())}
-    needed |= {getattr(definition.parameters, "stream_attribute", None)}
     rules = []
     for attribute in definition.attributes:
         there = filled(attribute.name)
         rules += [
             rule
             for rule in attribute_rules(attribute)
-            if rule != there or attribute.name in needed
+            if rule != there or attribute.name not in definition.nullable
         ]
     time_column = definition.samples.time_column
     if time_column is not None and time_column not in columns:

@@ -9,7 +9,13 @@ from planning.errors import InvalidInput
 
 
 def folder() -> Path:
-    """Return the folder of real data sets: ``HEADGATE_DATA``, else beside the repository."""
+    """Return the folder of real data sets: ``HEADGATE_DATA``, else beside the repository.
+
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, HEADGATE_DATA="/srv/data"):
+    ...     folder().as_posix()
+    '/srv/data'
+    """
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("HEADGATE_DATA") or beside)
 

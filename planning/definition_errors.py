@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from planning.errors import DefinitionError, Problem
 
-Lines = dict[tuple[str | int, ...], int]
+Place = tuple[str | int, ...]
+Lines = dict[Place, int]
 SHOWN_CHARACTERS = 60
+# How checks that see the whole definition name the field they found wrong.
+NAMED_FIELD = re.compile(r"((?:samples|queries|parameters|gate)\.[\w.\[\]]+):? (.+)", re.DOTALL)
+SENTENCE = re.compile(r"(.+?) must (be|hold|name|have) (.+)", re.DOTALL)
+INSTEAD_OF_BE = {"be": "", "hold": "a condition with ", "name": "one of ", "have": "one with "}
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
@@ -79,29 +87,128 @@ def field_name(path: tuple[str | int, ...]) -> str:
 
 
 def problems_of(
-    error: ValidationError, file: str, lines: Lines, below: tuple[str | int, ...] = ()
+    error: ValidationError,
+    file: str,
+    lines: Lines,
+    model: type[BaseModel],
+    below: Place = (),
+    labels: Mapping[str, Place] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> list[Problem]:
-    """Return one problem per finding; ``below`` is the path of the part that was checked."""
-    found = error.errors(include_url=False)
-    return [_problem(dict(item), (*below, *item["loc"]), file, lines) for item in found]
+    """Return one problem per finding.
+
+    Parameters
+    ----------
+    error, file, lines
+        The findings, and where the checked text came from.
+    model
+        What was checked; an unknown field is compared with its fields.
+    below
+        Path of the part that was checked.
+    labels
+        Paths of parts that messages call by a name of their own, such as ``query cheap``.
+    elsewhere
+        Fields that are known in another section, and its name.
+    """
+    found = []
+    for item in error.errors(include_url=False):
+        path = (*below, *item["loc"])
+        if item["type"] == "missing":
+            problem = _at(lines, file, path, "present", "nothing")
+        elif item["type"] == "extra_forbidden":
+            remedy = _spelling(str(path[-1]), _fields(model, item["loc"]), elsewhere or {})
+            shown = _shown(item["input"])
+            problem = _at(lines, file, path, "a known field", shown, remedy=remedy)
+        else:
+            problem = _value_problem(dict(item), path, file, lines, labels or {})
+        found.append(problem)
+    return found
 
 
-def _problem(
-    item: dict[str, Any], path: tuple[str | int, ...], file: str, lines: Lines
+def _value_problem(
+    item: dict[str, Any], path: Place, file: str, lines: Lines, labels: Mapping[str, Place]
 ) -> Problem:
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    allowed, got, given = message.partition(", got ")
+    if not got:
+        given = "something else" if not path else _shown(item["input"])
+    if not path and (named := NAMED_FIELD.fullmatch(allowed)):
+        return _at(lines, file, _path(named[1]), named[2], given)
+    if sentence := SENTENCE.fullmatch(allowed):
+        what, verb, rest = sentence.groups()
+        place = next((labels[label] for label in labels if what.startswith(label)), path)
+        name = f"{field_name(place)}: {what}" if place else what
+        return _at(lines, file, place, INSTEAD_OF_BE[verb] + rest, given, name=name)
+    return _at(lines, file, path, allowed, given)
+
+
+def _at(
+    lines: Lines, file: str, path: Place, allowed: str, given: str, name: str = "", remedy: str = ""
+) -> Problem:
+    """Return a problem on the line of the innermost part of ``path`` that the text has."""
     line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), 1)
-    kind, message = item["type"], item["msg"]
-    field = field_name(path) or "definition"
-    if kind == "missing":
-        return Problem(file, line, field, "present", "nothing")
-    if kind == "extra_forbidden":
-        return Problem(
-            file, line, field, "a known field", _shown(item["input"]),
-            remedy="remove it or correct its spelling",
-        )
-    allowed = message.removeprefix("Value error, ").removeprefix("Input should be ")
-    allowed, _, given = allowed.partition(", got ")
-    return Problem(file, line, field, allowed, given or _shown(item["input"]))
+    field = name or field_name(path) or "definition"
+    return Problem(file, line, field, allowed, given, remedy=remedy)
+
+
+def labels_of(document: Mapping[str, Any]) -> dict[str, Place]:
+    """Return where the queries and pins of a definition lie, by the names that messages use.
+
+    >>> labels_of({"queries": {"inline": [{"name": "cheap"}, {}]}})
+    {'query cheap:': ('queries', 'inline', 0), 'query 1:': ('queries', 'inline', 1)}
+    """
+    labels: dict[str, Place] = {}
+    for i, query in enumerate(_items(document, "queries", "inline")):
+        name = query.get("name") if isinstance(query, dict) else None
+        labels[f"query {name or i}:"] = ("queries", "inline", i)
+    for i, _ in enumerate(_items(document, "parameters", "pins")):
+        labels[f"pin {i}:"] = ("parameters", "pins", i)
+    return labels
+
+
+def _items(document: Mapping[str, Any], section: str, field: str) -> Sequence[Any]:
+    """Return a list of the unchecked document; nothing where it is no list."""
+    part = document.get(section)
+    items = part.get(field) if isinstance(part, dict) else None
+    return items if isinstance(items, list | tuple) else ()
+
+
+def _path(field: str) -> Place:
+    """Return the path of a field as people write it; the inverse of :func:`field_name`.
+
+    >>> _path("queries.inline[2].weight")
+    ('queries', 'inline', 2, 'weight')
+    """
+    steps = re.findall(r"\w+", field)
+    return tuple(int(step) if step.isdigit() else step for step in steps)
+
+
+def _fields(model: type[BaseModel] | None, place: Place) -> list[str]:
+    """Return the fields that a model knows beside the last step of ``place``."""
+    for step in place[:-1]:
+        if model is None:
+            return []
+        if isinstance(step, str):
+            field = model.model_fields.get(step)
+            model = _section(field.annotation) if field is not None else None
+    known = model.model_fields if model is not None else {}
+    return [name for name, field in known.items() if not field.exclude]
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """Return the model inside an annotation such as ``tuple[Query, ...]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for arg in get_args(annotation) if (found := _section(arg))), None)
+
+
+def _spelling(name: str, known: list[str], elsewhere: Mapping[str, str]) -> str:
+    if name in elsewhere:
+        return f"it belongs below {elsewhere[name]}"
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]}? Otherwise remove it"
+    return f"remove it; known here: {', '.join(known)}" if known else "remove it"
 
 
 def _shown(value: Any) -> str:

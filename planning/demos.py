@@ -11,7 +11,13 @@ from upath import UPath
 
 
 def land_batch(folder: UPath, batch: int, columns: Mapping[str, Any]) -> UPath:
-    """Write columns as one Parquet file of a landing folder; it appears there whole."""
+    """Write columns as one Parquet file of a landing folder; it appears there whole.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     land_batch(UPath(folder), 7, {"price": [12.5, 80.0]}).name
+    'batch-00007.parquet'
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -25,7 +31,15 @@ def land_batch(folder: UPath, batch: int, columns: Mapping[str, Any]) -> UPath:
 
 
 def write_queries(path: Path | UPath | str, queries: Iterable[Mapping[str, Any]]) -> None:
-    """Write queries as JSON lines."""
+    """Write queries as JSON lines.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = UPath(folder) / "ticks.queries.jsonl"
+    ...     write_queries(path, [{"name": "cheap", "ranges": {"price": [0, 30]}}])
+    ...     path.read_text().splitlines()
+    ['{"name": "cheap", "ranges": {"price": [0, 30]}}']
+    """
     target = UPath(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(f"{json.dumps(query)}\n" for query in queries), encoding="utf-8")

@@ -43,6 +43,15 @@ class Outcome:
     """What a plan did to a stream at one load, beside dropping at random.
 
     Qualities are the family's own measure scaled to [0, 1] with 1 meaning nothing lost.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_definition, demo_plan, demo_samples
+    >>> evaluate = family("sifter").room("simulate").evaluate
+    >>> fresh = demo_samples("sifter", batch=1)
+    >>> [half] = evaluate(demo_plan("sifter"), fresh, demo_definition("sifter"), [0.5])
+    >>> half.passed_fraction <= 0.5, half.quality > half.random_quality
+    (True, True)
     """
 
     load: float
@@ -65,7 +74,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family; ``family.room("planner")`` is its module ``planning.<name>.planner``."""
+    """One family; ``family.room("planner")`` is its module ``planning.<name>.planner``.
+
+    Examples
+    --------
+    >>> sifter = family("sifter")
+    >>> sifter.room("plan").Plan.__module__, sifter.has_room("reevaluation")
+    ('planning.sifter.plan', False)
+    """
 
     name: str
 

@@ -29,8 +29,12 @@ from planning.errors import StoreError
 class Home:
     """The folders of one installation.
 
+    Examples
+    --------
     >>> Home.at("memory://headgate").plans.as_posix()
     'memory://headgate/plans'
+    >>> Home.at("/srv/headgate").resolve("landing/ticks").as_posix()
+    '/srv/headgate/landing/ticks'
     """
 
     root: UPath

@@ -27,6 +27,8 @@ REPRODUCED = "reproduced"
 class Claim:
     """One statement of a paper, what was found here, and why it differs if it does.
 
+    Examples
+    --------
     >>> Claim("Table 1", "3/5", "3/5", True).verdict
     'reproduced'
     >>> Claim("Table 1", "3/5", "1/2", False, "the paper rounds").verdict
@@ -56,6 +58,17 @@ class Page:
         The family; its name begins every file's name.
     title, introduction
         What stands above the claims.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = Page(Path(folder), "sifter", "NR sifters", "Made by `headgate reproduce`.")
+    ...     page.claim(Claim("Table 1", "3/5", "3/5", True))
+    ...     page.section("Table 1")
+    ...     page.table("table-1", ["plan", "throughput"], [["optimal", 0.6]])
+    ...     claims_of(page.write())
+    [['Table 1', '3/5', '3/5', 'reproduced']]
     """
 
     def __init__(self, folder: Path, family: str, title: str, introduction: str) -> None:
@@ -114,7 +127,14 @@ class Page:
 def draw_curves(
     figure: Figure, x: Sequence[float], curves: Mapping[str, Sequence[float]], **axes: Any
 ) -> None:
-    """Draw curves over ``x`` with a legend."""
+    """Draw curves over ``x`` with a legend.
+
+    >>> from matplotlib.figure import Figure
+    >>> figure = Figure()
+    >>> draw_curves(figure, [0.3, 0.5], {"plan": [0.8, 0.9], "random": [0.3, 0.5]}, xlabel="z")
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['plan', 'random']
+    """
     plot = figure.add_subplot()
     for label, values in curves.items():
         plot.plot(x, values, marker="o", label=label)
@@ -134,7 +154,11 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list
 
 
 def claims_of(page: Path) -> list[list[str]]:
-    """Return the rows of a page's table of claims; none if it has no such table."""
+    """Return the rows of a page's table of claims; none if it has no such table.
+
+    >>> claims_of(Path("no-such-page.md"))
+    []
+    """
     lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
     head, rule = markdown_table(HEADER, [])
     rows: list[list[str]] = []
@@ -148,7 +172,17 @@ def claims_of(page: Path) -> list[list[str]]:
 
 
 def write_summary(folder: Path) -> Path:
-    """Write the page that sets every family's claims side by side; return its path."""
+    """Write the page that sets every family's claims side by side; return its path.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = Page(Path(folder), "fit", "FIT", "")
+    ...     page.claim(Claim("Table 1", "3/5", "3/5", True), Claim("Table 2", "6", "5", False))
+    ...     _ = page.write()
+    ...     lines = write_summary(Path(folder)).read_text().splitlines()
+    >>> [line for line in lines if "[fit]" in line]
+    ['| [fit](fit.md) | 2 | 1 |']
+    """
     counts, rows = [], []
     for family in families.NAMES:
         claims = claims_of(folder / f"{family}.md")

@@ -12,7 +12,7 @@ from upath import UPath
 
 from planning.arrays import BoolArray, Columns
 from planning.errors import StatisticsError
-from planning.streams import StreamDefinition
+from planning.streams import Attribute, StreamDefinition
 
 
 def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -20,25 +20,54 @@ def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
 
     Numbers arrive as float64 (null becomes NaN), times as seconds since 1970 UTC, texts as they
     are. Files are read in the order of their names.
+
+    >>> import tempfile
+    >>> from planning.demos import land_batch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = land_batch(UPath(folder), 0, {"price": [12.5, None], "side": ["buy", "sell"]})
+    ...     read_columns(UPath(folder), ["price", "side"])
+    {'price': array([12.5,  nan]), 'side': array(['buy', 'sell'], dtype=object)}
     """
     files = [path] if path.is_file() else sorted(path.glob("*.parquet"), key=str)
     if not files:
         raise StatisticsError(f"{path} holds no Parquet file; run the stage that writes it first")
-    tables = []
-    for file in files:
-        with file.open("rb") as stream:
-            tables.append(pq.read_table(stream, columns=list(names)))
+    tables = [_table(file, names) for file in files]
     return columns_of(pa.concat_tables(tables, promote_options="permissive"), names)
 
 
+def _table(file: UPath, names: Sequence[str]) -> pa.Table:
+    try:
+        with file.open("rb") as stream:
+            return pq.read_table(stream, columns=list(names))
+    except (pa.ArrowException, OSError) as error:
+        raise StatisticsError(
+            f"{file} is not a whole Parquet file ({error}); write it again"
+        ) from None
+
+
 def read_json_lines(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Read the named columns of a file of JSON lines; absent fields become NaN."""
+    """Read the named columns of a file of JSON lines; absent fields become NaN.
+
+    >>> import json, tempfile
+    >>> rows = [{"price": 12.5, "volume": 700}, {"price": 80.0}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = UPath(folder) / "ticks.jsonl"
+    ...     with path.open("w") as stream:
+    ...         for row in rows:
+    ...             print(json.dumps(row), file=stream)
+    ...     read_json_lines(path, ["volume"])
+    {'volume': array([700.,  nan])}
+    """
     with path.open("rb") as stream:
         return columns_of(pj.read_json(stream), names)
 
 
 def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the named columns of an Arrow table as NumPy arrays."""
+    """Return the named columns of an Arrow table as NumPy arrays.
+
+    >>> columns_of(pa.table({"price": [12, 80], "note": ["a", "b"]}), ["price"])
+    {'price': array([12., 80.])}
+    """
     missing = sorted(set(names) - set(table.column_names))
     if missing:
         raise StatisticsError(f"the samples lack the columns {', '.join(missing)}")
@@ -58,20 +87,36 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:
-    """Return which rows have every attribute finite and inside its domain."""
+    """Return which rows have every attribute finite and inside its domain, or null if it may be.
+
+    >>> from planning.examples import demo_definition
+    >>> ticks = {"price": np.array([5.0, np.nan, 101.0]), "volume": np.array([1.0, 2.0, 3.0])}
+    >>> in_domain(ticks, demo_definition("sifter")).tolist()
+    [True, False, False]
+    """
     keep = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
     for attribute in definition.attributes:
         values = columns[attribute.name]
-        if attribute.type == "category":
-            keep &= np.isin(values.astype(str), attribute.values)
-            continue
-        low, high = attribute.bounds
-        numbers = np.asarray(values, dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            keep &= (numbers >= low) & (numbers <= high)
+        good = _inside(values, attribute)
+        if attribute.name in definition.nullable:
+            good |= np.array([value is None or value != value for value in values.tolist()])
+        keep &= good
     return keep
 
 
+def _inside(values: np.ndarray, attribute: Attribute) -> BoolArray:
+    if attribute.type == "category":
+        return np.isin(values.astype(str), attribute.values)
+    low, high = attribute.bounds
+    numbers = np.asarray(values, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((numbers >= low) & (numbers <= high))
+
+
 def take(columns: Columns, keep: BoolArray) -> dict[str, np.ndarray]:
-    """Return the chosen rows of every column."""
+    """Return the chosen rows of every column.
+
+    >>> take({"price": np.array([5.0, 7.0])}, np.array([False, True]))
+    {'price': array([7.])}
+    """
     return {name: values[keep] for name, values in columns.items()}

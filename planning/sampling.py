@@ -73,7 +73,13 @@ def sample_ranks(total: int, size: int) -> IntArray:
 
 
 def key_order(columns: Sequence[NDArray[np.generic]], keys: KeyArray | None = None) -> IntArray:
-    """Return the indices that sort rows by key; the values themselves break ties."""
+    """Return the indices that sort rows by key; the values themselves break ties.
+
+    >>> values = np.array([3, 7, 1, 7])
+    >>> again = np.array([7, 1, 7, 3])  # the same rows, arrived in another order
+    >>> (values[key_order([values])] == again[key_order([again])]).all().item()
+    True
+    """
     keys = stable_keys(columns) if keys is None else keys
     values = [c.astype(str) if c.dtype.kind == "O" else c for c in columns]
     return np.lexsort((*reversed(values), keys)).astype(np.int64)

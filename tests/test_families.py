@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,14 @@ import pytest
 
 from planning import families
 from planning.artifacts import SigningKey, Store, TrustedKeys
+from planning.demos import land_batch
+from planning.errors import PlanningError
+from planning.home import Home
 from planning.runtime import PlanClient, RunningShedder
 from planning.samples import read_columns
+from planning.stages import collect, gate, local, publish, solve
+from planning.stages.run import Run
+from planning.streams import StreamDefinition
 from planning.trial import batches
 
 pytestmark = pytest.mark.parametrize("name", families.NAMES)
@@ -72,6 +82,21 @@ def test_the_plan_beats_random_dropping_within_its_budget(planned: Any) -> None:
         assert outcome.passed_fraction <= outcome.load + noise + 0.02
     for name, values in samples.items():
         np.testing.assert_array_equal(values, before[name])
+
+
+def test_what_passes_rises_with_the_load_and_stays_below_it(planned: Any) -> None:
+    evaluate = planned.family.room("simulate").evaluate
+    loads = tuple(tenths / 10 for tenths in range(1, 10))
+    outcomes = evaluate(planned.plan, holdout(planned), planned.definition, loads)
+    one_item = np.array([1 / outcome.offered for outcome in outcomes])
+    passed = np.array([outcome.passed_fraction for outcome in outcomes])
+    assert np.all(np.diff(passed) >= -one_item[1:])
+    excess = {
+        load: round(float(share - load), 6)
+        for load, share, item in zip(loads, passed, one_item, strict=True)
+        if share > load + item
+    }
+    assert excess == {}
 
 
 def test_a_running_shedder_swaps_and_its_accounts_add_up(planned: Any, tmp_path: Path) -> None:
@@ -137,3 +162,144 @@ def test_every_module_of_the_contract_is_there(name: str) -> None:
     rooms = Path(families.__file__).parent / name
     wanted = "parameters statistics planner plan shedder simulate demo figures".split()
     assert [room for room in wanted if not (rooms / f"{room}.py").is_file()] == []
+
+
+def test_the_package_offers_its_nouns_by_name(name: str) -> None:
+    package = importlib.import_module(f"planning.{name}")
+    assert {"Statistics", "Plan", "Shedder"} <= set(package.__all__)
+    for noun in package.__all__:
+        assert getattr(package, noun).__module__.startswith(f"planning.{name}.")
+
+
+# What breaks a stage: each takes the home, the definition and the second run, and calls the stage.
+
+
+def _garbage_lands(home: Home, definition: StreamDefinition, run: Run) -> None:
+    file = home.resolve(definition.landing) / "garbage.parquet"
+    file.write_bytes(b"PAR1 and then the power failed")
+    os.utime(str(file), (0, 0))
+    collect.collect(home, definition, "third")
+
+
+def _everything_is_out_of_domain(home: Home, definition: StreamDefinition, run: Run) -> None:
+    bad: dict[str, Any] = dict.fromkeys(definition.sample_columns, [1e300] * 2000)
+    for attribute in definition.attributes:
+        if attribute.type == "category":
+            bad[attribute.name] = ["nowhere"] * 2000
+    land_batch(home.resolve(definition.landing), 2, bad)
+    local.validate(collect.collect(home, definition, "third"))
+
+
+def _train_rows_are_gone(home: Home, definition: StreamDefinition, run: Run) -> None:
+    shutil.rmtree(str(run.train))
+    local.statistics(run)
+
+
+def _train_rows_are_cut_off(home: Home, definition: StreamDefinition, run: Run) -> None:
+    _halve(run.train / "part-0.parquet")
+    local.statistics(run)
+
+
+def _statistics_are_cut_off(home: Home, definition: StreamDefinition, run: Run) -> None:
+    _halve(run.folder / "statistics.json")
+    solve.solve(run)
+
+
+def _statistics_are_of_something_else(home: Home, definition: StreamDefinition, run: Run) -> None:
+    run.write("statistics", {"rows": 17})
+    solve.solve(run)
+
+
+def _holdout_is_gone(home: Home, definition: StreamDefinition, run: Run) -> None:
+    shutil.rmtree(str(run.holdout))
+    gate.gate(home, run)
+
+
+def _holdout_is_cut_off(home: Home, definition: StreamDefinition, run: Run) -> None:
+    _halve(run.holdout / "part-0.parquet")
+    gate.gate(home, run)
+
+
+def _candidate_is_gone(home: Home, definition: StreamDefinition, run: Run) -> None:
+    (run.folder / "candidate.json").unlink()
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _signing_key_is_damaged(home: Home, definition: StreamDefinition, run: Run) -> None:
+    _halve(home.keys / "signing.pem")
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _halve(file: Any) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+
+
+FAILURES: list[tuple[str, Callable[[Home, StreamDefinition, Run], None], str]] = [
+    ("collect", _garbage_lands, r"was set aside: .*garbage\.parquet is not a whole Parquet file"),
+    ("validate", _everything_is_out_of_domain, r"at least \d+ clean rows, got 0 of 2000"),
+    ("statistics", _train_rows_are_gone, r"train holds no Parquet file"),
+    ("statistics", _train_rows_are_cut_off, r"part-0\.parquet is not a whole Parquet file"),
+    ("solve", _statistics_are_cut_off, r"statistics\.json is not valid JSON"),
+    ("solve", _statistics_are_of_something_else, r"json must hold statistics of family"),
+    ("gate", _holdout_is_gone, r"holdout holds no Parquet file"),
+    ("gate", _holdout_is_cut_off, r"part-0\.parquet is not a whole Parquet file"),
+    ("publish", _candidate_is_gone, r"candidate\.json is missing"),
+    ("publish", _signing_key_is_damaged, r"signing\.pem must be an Ed25519 private key"),
+]
+
+
+@pytest.fixture(scope="module")
+def twice_planned(
+    planned_demos: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Home]:
+    """Return homes, one per family, with version 1 published and a second run before publish."""
+    homes: dict[str, Home] = {}
+
+    def of(name: str) -> Home:
+        if name not in homes:
+            planned = planned_demos[name]
+            root = tmp_path_factory.mktemp(f"twice-{name}") / "home"
+            shutil.copytree(str(planned.home.root), root)
+            home, definition = Home.at(root), planned.definition
+            first = Run.of(home, definition.stream, planned.run.folder.name)
+            gate.gate(home, first)
+            assert publish.publish(home, first, created_at="2026-01-02T03:04:05Z")
+            planned.family.room("demo").land(home.resolve(definition.landing), 1, definition)
+            second = collect.collect(home, definition, "second")
+            local.validate(second)
+            local.statistics(second)
+            solve.solve(second)
+            gate.gate(home, second, force=True)
+            homes[name] = home
+        return homes[name]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("fail", "message"),
+    [pytest.param(f, m, id=f"{stage}:{f.__name__.strip('_')}") for stage, f, m in FAILURES],
+)
+def test_whatever_stage_fails_the_published_plan_stays(
+    name: str,
+    planned: Any,
+    twice_planned: Callable[[str], Home],
+    tmp_path: Path,
+    fail: Callable[[Home, StreamDefinition, Run], None],
+    message: str,
+) -> None:
+    shutil.copytree(str(twice_planned(name).root), tmp_path / "home")
+    home, stream = Home.at(tmp_path / "home"), planned.definition.stream
+    store = Store(home.plans, TrustedKeys.load(home.keys))
+    before = store.load(stream)
+    with pytest.raises(PlanningError, match=message):
+        fail(home, planned.definition, Run.of(home, stream, "second"))
+    after = store.load(stream)
+    assert after.manifest == before.manifest
+    assert after.plan.to_bytes() == before.plan.to_bytes()
+    assert store.verify(stream).ok
+    assert ([m.version for m in store.history(stream)], store.history(stream).broken) == ([1], ())
+    client = PlanClient(store, stream, node="battery")
+    assert client.poll()
+    assert (client.version, client.errors) == (1, 0)

@@ -15,7 +15,17 @@ NODE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 
 
 class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One node's word that it has swapped to a version."""
+    """One node's word that it has swapped to a version.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> store.acknowledge("ticks", Acknowledgement(
+    ...     node="edge-7", version=1, at="2026-01-02T03:04:05Z", counters={"kept": 510}))
+    >>> [(word.node, word.version) for word in store.acknowledgements("ticks")]
+    [('edge-7', 1)]
+    """
 
     node: Annotated[str, Meta(pattern=NODE_PATTERN)]
     version: Annotated[int, Meta(ge=1)]

@@ -21,7 +21,17 @@ PAYLOAD_GRACE_S = 3600.0
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at."""
+    """One thing that was looked at.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> payload = store.latest("ticks").payloads.json
+    >>> _ = store.payload_path("ticks", payload, "json").write_bytes(b"{}")
+    >>> [check.name for check in store.verify("ticks").checks if not check.passed]
+    ['json digest', 'json plan']
+    """
 
     name: str
     passed: bool
@@ -29,7 +39,16 @@ class Check(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """Everything that was checked about one version."""
+    """Everything that was checked about one version.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> report = store.verify("ticks")
+    >>> report.version, report.ok, [check.name for check in report.checks][:2]
+    (1, True, ['manifest', 'signature'])
+    """
 
     stream: str
     version: int
@@ -42,7 +61,14 @@ class Report(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, omit_defaults=True):
-    """One difference; of numeric arrays only how many values changed and by how much at most."""
+    """One difference; of numeric arrays only how many values changed and by how much at most.
+
+    Examples
+    --------
+    >>> [change] = changes({"z": [0.0, 0.5, 1.0]}, {"z": [0.25, 0.5, 0.5]})
+    >>> change.path, change.kind, change.count_changed, change.max_abs_change
+    ('z', 'array', 2, 0.5)
+    """
 
     path: str
     kind: Literal["changed", "added", "removed", "array", "resized"]
@@ -53,7 +79,16 @@ class Change(Struct, frozen=True, omit_defaults=True):
 
 
 class Difference(Struct, frozen=True):
-    """What differs between two versions."""
+    """What differs between two versions.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter", versions=2)
+    >>> difference = store.diff("ticks", 1, 2)
+    >>> [change.path for change in difference.manifest], difference.plan
+    (['created_at', 'parent', 'version'], ())
+    """
 
     stream: str
     old: int
@@ -63,7 +98,16 @@ class Difference(Struct, frozen=True):
 
 
 class Pruned(Struct, frozen=True):
-    """What retention deleted; ``note`` says why payloads were left alone."""
+    """What retention deleted; ``note`` says why payloads were left alone.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter", versions=3)
+    >>> pruned = store.prune("ticks", keep=2)
+    >>> pruned.versions, store.versions("ticks")
+    ((1,), (2, 3))
+    """
 
     versions: tuple[int, ...]
     payloads: int

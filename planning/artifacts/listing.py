@@ -11,7 +11,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A file that cannot be used, and why."""
+    """A file that cannot be used, and why.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter", versions=2)
+    >>> _ = store.manifest_path("ticks", 2).write_bytes(b"half a manif")
+    >>> [broken] = store.history("ticks").broken
+    >>> broken.name, broken.problem.split(" (")[0].endswith("00000002.json is not a manifest")
+    ('00000002', True)
+    """
 
     name: str
     problem: str
@@ -21,6 +31,8 @@ class Broken:
 class Listing(Generic[T]):
     """What is sound, as a sequence, and beside it what is not: nothing is skipped silently.
 
+    Examples
+    --------
     >>> list(Listing((3, 2), (Broken("1", "truncated"),)))
     [3, 2]
     """

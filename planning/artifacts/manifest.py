@@ -28,14 +28,34 @@ Load = float | tuple[float, ...]
 
 
 class Payload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One encoding of the plan, named by its content."""
+    """One encoding of the plan, named by its content.
+
+    Examples
+    --------
+    >>> import hashlib
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> payload = store.latest("ticks").payloads.binary
+    >>> data = store.payload_path("ticks", payload, "binary").read_bytes()
+    >>> len(data) == payload.bytes, hashlib.sha256(data).hexdigest() == payload.digest
+    (True, True)
+    """
 
     digest: Digest
     bytes: Annotated[int, Meta(ge=0)]
 
 
 class Payloads(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The two encodings of one plan."""
+    """The two encodings of one plan.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> payloads = store.latest("ticks").payloads
+    >>> payloads.of("binary").bytes < payloads.of("json").bytes
+    True
+    """
 
     json: Payload
     binary: Payload
@@ -46,14 +66,33 @@ class Payloads(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The quality that the planner promises at one load; 1 means nothing lost."""
+    """The quality that the planner promises at one load; 1 means nothing lost.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> [(p.load, p.quality > p.load) for p in store.latest("ticks").predicted]
+    [(0.3, True), (0.5, True), (0.7, True)]
+    """
 
     load: Load
     quality: float
 
 
 class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the gate decided, why, and what it measured."""
+    """What the gate decided, why, and what it measured.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_plan, demo_store
+    >>> store, signer = demo_store("sifter")
+    >>> verdict = GateVerdict(decision="publish", reason="forced by the owner of the stream")
+    >>> _ = store.publish("ticks", demo_plan("sifter"), family="sifter", signer=signer,
+    ...                   created_at="2026-01-02T03:04:05Z", gate=verdict)
+    >>> store.latest("ticks").gate.reason
+    'forced by the owner of the stream'
+    """
 
     decision: str = ""
     reason: str = ""
@@ -61,14 +100,36 @@ class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Validity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Until when the plan may be used, and what a consumer does afterwards."""
+    """Until when the plan may be used, and what a consumer does afterwards.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_plan, demo_store
+    >>> store, signer = demo_store("sifter")
+    >>> until_four = Validity(not_after="2026-01-02T04:00:00Z", fallback="uniform")
+    >>> _ = store.publish("ticks", demo_plan("sifter"), family="sifter", signer=signer,
+    ...                   created_at="2026-01-02T03:04:05Z", validity=until_four)
+    >>> store.latest("ticks").validity == until_four
+    True
+    """
 
     not_after: Time | None = None
     fallback: Fallback = "keep"
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One published version of a stream's plan."""
+    """One published version of a stream's plan.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, signer = demo_store("sifter", versions=2)
+    >>> manifest = store.latest("ticks")
+    >>> manifest.family, manifest.version, manifest.parent, manifest.created_at
+    ('sifter', 2, 1, '2026-01-02T03:02:00Z')
+    >>> manifest.key_id == signer.key_id
+    True
+    """
 
     schema_version: Literal[1]
     family: str

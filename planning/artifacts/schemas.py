@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from planning.artifacts import codec
 from planning.artifacts.acknowledgement import Acknowledgement
 from planning.artifacts.manifest import Manifest
 
+EXAMPLES = re.compile(r"\s+Examples\n\s*-+\n.*", re.DOTALL)
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -21,7 +23,10 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Return every published schema by name: manifest, acknowledgement, one per family's plan."""
     types: dict[str, Any] = {"manifest": Manifest, "acknowledgement": Acknowledgement}
     types |= {f"{name}-plan": codec.envelope_type(name) for name in families.NAMES}
-    return {name: {"$schema": DIALECT, **msgspec.json.schema(t)} for name, t in types.items()}
+    return {
+        name: {"$schema": DIALECT, **_without_examples(msgspec.json.schema(t))}
+        for name, t in types.items()
+    }
 
 
 def text(schema: dict[str, Any]) -> str:
@@ -38,6 +43,15 @@ def write(folder: Path) -> list[Path]:
         path.write_text(text(schema), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _without_examples(schema: Any) -> Any:
+    """Leave the Python examples out of descriptions, which msgspec takes from docstrings."""
+    if isinstance(schema, dict):
+        return {key: _without_examples(value) for key, value in schema.items()}
+    if isinstance(schema, list):
+        return [_without_examples(value) for value in schema]
+    return EXAMPLES.sub("", schema) if isinstance(schema, str) else schema
 
 
 if __name__ == "__main__":

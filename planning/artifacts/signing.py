@@ -47,7 +47,17 @@ def key_id(public: Ed25519PublicKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A publisher's private key."""
+    """A publisher's private key.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as keys:
+    ...     signer = SigningKey.load_or_create(keys)
+    ...     SigningKey.load(keys).key_id == signer.key_id, list(TrustedKeys.load(keys).keys) == [
+    ...         signer.key_id]
+    (True, True)
+    """
 
     private: Ed25519PrivateKey = field(repr=False)
 
@@ -101,7 +111,20 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
-    """The public keys whose signatures a reader accepts."""
+    """The public keys whose signatures a reader accepts.
+
+    Examples
+    --------
+    >>> from planning.artifacts import Store
+    >>> from planning.examples import demo_store
+    >>> published, signer = demo_store("sifter")
+    >>> Store(published.root, TrustedKeys.of(signer)).latest("ticks").version
+    1
+    >>> Store(published.root, TrustedKeys.of()).latest("ticks")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    planning.errors.SignatureError: ... but this reader trusts no key; copy the publisher's ...
+    """
 
     keys: Mapping[str, Ed25519PublicKey]
 
@@ -144,7 +167,16 @@ class TrustedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """Stands for the trusted keys of a reader that checks digests but no signatures."""
+    """Stands for the trusted keys of a reader that checks digests but no signatures.
+
+    Examples
+    --------
+    >>> from planning.artifacts import UNVERIFIED, Store
+    >>> from planning.examples import demo_store
+    >>> published, _ = demo_store("sifter")
+    >>> Store(published.root, UNVERIFIED).load("ticks").plan.regions
+    16
+    """
 
     def verify(self, manifest: Manifest, source: str) -> None:
         """Accept any manifest."""

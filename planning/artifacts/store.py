@@ -48,7 +48,16 @@ TEMPORARY_MAX_AGE_S = 3600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """A verified version: its manifest and its plan."""
+    """A verified version: its manifest and its plan.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> published = store.load("ticks")
+    >>> published.manifest.version, published.plan.at(0.5).drop_thresholds.size
+    (1, 16)
+    """
 
     manifest: Manifest
     plan: Any
@@ -56,7 +65,17 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LastGood:
-    """The newest version that can be trusted, if any, and the newer ones that cannot."""
+    """The newest version that can be trusted, if any, and the newer ones that cannot.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, _ = demo_store("sifter", versions=2)
+    >>> _ = store.manifest_path("ticks", 2).write_bytes(b"half a manif")
+    >>> found = store.last_good("ticks")
+    >>> found.published.manifest.version, [broken.name for broken in found.skipped]
+    (1, ['00000002'])
+    """
 
     published: Published | None
     skipped: tuple[Broken, ...]
@@ -74,6 +93,18 @@ class Store:
         :data:`~planning.artifacts.signing.UNVERIFIED` reads without checking signatures.
     temporary_max_age_s
         Age at which a temporary file is taken to be a killed publisher's.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from planning.examples import demo_plan
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     signer = SigningKey.load_or_create(f"{home}/keys")
+    ...     store = Store(f"{home}/plans", TrustedKeys.load(f"{home}/keys"))
+    ...     manifest = store.publish("ticks", demo_plan("sifter"), family="sifter",
+    ...                              signer=signer, created_at="2026-01-02T03:04:05Z")
+    ...     store.load("ticks").manifest == manifest, store.verify("ticks").ok
+    (True, True)
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -111,6 +112,14 @@ class Parameters(BaseModel):
         if 1 not in periods:
             raise ValueError(f"periods that include 1 (sent always), got {list(periods)}")
         return tuple(sorted(set(periods)))
+
+    def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the attributes that may be null: a missing reading is information.
+
+        What names and orders a tuple, or must be kept, has to be there.
+        """
+        needed = {*self.cid, *self.must_keep, *self.order_by, self.stream_attribute}
+        return frozenset(names) - needed
 
     def check_definition(self, definition: Any) -> None:
         """Refuse names that are no attributes, and a stream that is nothing but kept attributes."""

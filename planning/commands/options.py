@@ -11,13 +11,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from planning.errors import InvalidInput
+from planning.errors import DefinitionError, InvalidInput
 from planning.home import Home
 from planning.streams import StreamDefinition, load_folder
 
 HomeOption = Annotated[
     str,
-    typer.Option("--home", envvar="HEADGATE_HOME", help="Where Headgate keeps things."),
+    typer.Option(
+        "--home", envvar="HEADGATE_HOME", help="Folder or URL of landing/, plans/, keys/, runs/."
+    ),
 ]
 StreamsOption = Annotated[
     Path,
@@ -36,9 +38,21 @@ def home_at(location: str) -> Home:
     return Home.at(location)
 
 
+def definitions_in(folder: Path) -> tuple[list[StreamDefinition], list[DefinitionError]]:
+    """Return the definitions of a folder and the errors in others; raise if there is none."""
+    good, bad = load_folder(folder)
+    if not good and not bad:
+        raise InvalidInput(
+            f"the folder of stream definitions must hold at least one *.yaml file, got {folder}; "
+            "name the right folder with --streams or HEADGATE_STREAMS, or start headgate in the "
+            "checkout"
+        )
+    return good, bad
+
+
 def definition_of(stream: str, folder: Path) -> StreamDefinition:
     """Return the definition of ``stream``; raise if it is unknown or its file has mistakes."""
-    good, bad = load_folder(folder)
+    good, bad = definitions_in(folder)
     for definition in good:
         if definition.stream == stream:
             return definition
@@ -56,7 +70,9 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> None:
     """Print rows as a table that fits the terminal."""
-    table = Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     console = Console()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from planning.exit_codes import EXIT_UNTRUSTED
 from planning.home import Home
 
 SHOWN_CHARACTERS = 40
+SHOWN_VALUES = 24
 VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Version; the newest without.")
 ]
@@ -33,20 +35,35 @@ def _store(home: Home) -> Store:
     return Store(home.plans, TrustedKeys.load(home.keys))
 
 
-def _plain(setting: Any) -> dict[str, Any]:
-    """Return a setting's fields with arrays as lists."""
-    return {
-        field.name: value.tolist() if isinstance(value, np.ndarray) else value
-        for field in fields(setting)
-        for value in [getattr(setting, field.name)]
-    }
+def _fields(setting: Any) -> dict[str, Any]:
+    """Return a setting's fields: a mapping as it is, else the fields of a dataclass."""
+    if isinstance(setting, Mapping):
+        return dict(setting)
+    return {field.name: getattr(setting, field.name) for field in fields(setting)}
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays as lists."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _digest(value: Any) -> str:
+    """Return the few values of an array, or how many there are and where they lie."""
+    if not isinstance(value, np.ndarray):
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if value.dtype == np.bool_:
+        return f"{np.count_nonzero(value)} of {value.size} true"
+    flat = value.ravel()
+    if flat.size <= SHOWN_VALUES:
+        return "  ".join(f"{number:.4g}" for number in flat.tolist())
+    return f"{flat.size} values from {flat.min():.4g} to {flat.max():.4g}, mean {flat.mean():.4g}"
 
 
 def show(
     stream: StreamArgument,
     version: VersionOption = None,
     load: Annotated[
-        float | None, typer.Option("--at", help="Also show the setting at this load.")
+        float | None, typer.Option("--at", help="Also show the setting at this load, in [0, 1].")
     ] = None,
     home: HomeOption = DEFAULT_HOME,
     as_json: JsonOption = False,
@@ -58,9 +75,10 @@ def show(
     published = _store(home_at(home)).load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
-    setting = None if load is None else _plain(published.plan.at(load))
+    setting = None if load is None else _fields(published.plan.at(load))
     if as_json:
-        print_json({"manifest": manifest, "summary": summary, "setting": setting})
+        plain = None if setting is None else {k: _plain(value) for k, value in setting.items()}
+        print_json({"manifest": manifest, "summary": summary, "setting": plain})
         return
     sizes = ", ".join(f"{k} {p['bytes']} bytes" for k, p in manifest["payloads"].items())
     rows = [
@@ -80,7 +98,11 @@ def show(
         [[f"{step / 10:g}", published.plan.predicted_quality(step / 10)] for step in range(1, 11)],
     )
     if setting is not None:
-        print_json(setting)
+        print_table(
+            [f"setting at {load:g}", "value"],
+            [[name, _digest(value)] for name, value in setting.items()] or [["nothing shed", ""]],
+        )
+        typer.echo(f"docs/families/{manifest['family']}.md explains it; --json has every value.")
 
 
 def history(
@@ -175,7 +197,8 @@ def verify(
     Example: `headgate verify ticks --all`
     """
     store = _store(home_at(home))
-    versions = store.versions(stream) if every else [version or store.newest(stream)]
+    newest = store.newest(stream)
+    versions = store.versions(stream) if every else [version or newest]
     reports = [store.verify(stream, number) for number in versions]
     if as_json:
         print_json([msgspec.to_builtins(report) for report in reports])

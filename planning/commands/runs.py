@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from planning.commands.options import (
     print_json,
     print_table,
 )
-from planning.errors import InvalidInput
+from planning.errors import InvalidInput, check_between
 from planning.exit_codes import EXIT_NOT_PUBLISHED
 
 
@@ -85,7 +86,7 @@ def simulate(
     stream: StreamArgument,
     samples: Annotated[
         Path | None,
-        typer.Option(help="Parquet file or folder of fresh samples; the demo's own without."),
+        typer.Option(help="Parquet file, or folder of them; only demo streams make their own."),
     ] = None,
     loads: Annotated[str, typer.Option(help="Loads to try, separated by commas.")] = (
         "0.1,0.3,0.5,0.7,0.9"
@@ -97,22 +98,47 @@ def simulate(
 ) -> None:
     """Shed fresh samples with a published plan, beside random dropping, at any loads.
 
-    Example: `headgate simulate ticks --loads 0.2,0.4,0.8`
+    Example: `headgate simulate ticks --samples fresh.parquet --loads 0.2,0.4,0.8`
     """
     try:
         wanted = tuple(float(load) for load in loads.split(","))
     except ValueError:
         raise InvalidInput(f"loads must be numbers separated by commas, got {loads!r}") from None
+    for load in wanted:
+        check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass fractions")
     from planning import trial
 
+    definition = definition_of(stream, folder)
+    if samples is not None:
+        _check_samples(samples, definition.sample_columns)
     outcomes = trial.outcomes(
-        home_at(home), definition_of(stream, folder), loads=wanted, samples=samples, version=version
+        home_at(home), definition, loads=wanted, samples=samples, version=version
     )
     rows = [trial.as_row(outcome) for outcome in outcomes]
     if as_json:
         print_json(rows)
     else:
         _print_outcomes(rows)
+
+
+def _check_samples(path: Path, columns: Sequence[str]) -> None:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
+    if not files:
+        raise InvalidInput(f"--samples must be a Parquet file or a folder of them, got {path}")
+    for file in files:
+        try:
+            names = read_schema(file).names
+        except ArrowException:
+            raise InvalidInput(f"--samples must be Parquet, got {file}, which is not") from None
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise InvalidInput(
+                f"--samples must hold the columns {', '.join(columns)}, got {file} without "
+                f"{', '.join(missing)}"
+            )
 
 
 def _print_outcomes(rows: list[dict[str, Any]]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
 
 from planning.commands.options import (
     DEFAULT_STREAMS,
@@ -13,11 +15,16 @@ from planning.commands.options import (
     StreamArgument,
     StreamsOption,
     definition_of,
+    definitions_in,
     print_json,
     print_table,
 )
-from planning.errors import DefinitionError
-from planning.streams import load, load_folder
+from planning.definition_errors import read_yaml
+from planning.errors import DefinitionError, Problem
+from planning.home import Home
+from planning.streams import Attribute, StreamDefinition, load
+
+LONGEST_CELL = 300
 
 app = typer.Typer(help="Check, show and list stream definitions.", no_args_is_help=True)
 
@@ -28,7 +35,7 @@ def list_streams(folder: StreamsOption = DEFAULT_STREAMS, as_json: JsonOption = 
 
     Example: `headgate streams list --json`
     """
-    good, bad = load_folder(folder)
+    good, bad = definitions_in(folder)
     if as_json:
         print_json([{"stream": d.stream, "family": d.family, "file": d.source} for d in good])
     else:
@@ -59,9 +66,13 @@ def check(
             except DefinitionError as error:
                 bad.append(error)
     else:
-        good, bad = load_folder(folder)
+        good, bad = definitions_in(folder)
     for definition in good:
-        typer.echo(f"{definition.source}: ok ({definition.stream}, {definition.family})")
+        absent = _absent_queries(definition)
+        if absent is None:
+            typer.echo(f"{definition.source}: ok ({definition.stream}, {definition.family})")
+        else:
+            bad.append(absent)
     _report(bad)
 
 
@@ -78,22 +89,50 @@ def show(
     if as_json:
         print_json(document)
         return
-    typer.echo(f"{definition.stream} ({definition.family}): {definition.description}")
+    document["samples"]["landing"] = definition.landing
+    typer.echo(f"{definition.stream} ({definition.family}): {definition.description}".rstrip(": "))
     print_table(
         ["attribute", "type", "domain or values", "unit"],
-        [[a.name, a.type, list(a.values) or list(a.bounds), a.unit] for a in definition.attributes],
+        [[a.name, a.type, _domain(a), a.unit] for a in definition.attributes],
     )
-    described = type(definition.parameters).model_fields
-    print_table(
-        ["parameter", "value", "meaning"],
-        [
-            [name, value, described[name].description]
-            for name, value in document["parameters"].items()
-        ],
-    )
-    for part in ("samples", "queries", "gate", "validity", "retention"):
-        typer.echo(f"{part}: " + ", ".join(f"{k}={v}" for k, v in document[part].items()))
+    long: dict[str, Any] = {}
+    for part in ("parameters", "samples", "queries", "gate", "validity", "retention"):
+        described = type(getattr(definition, part)).model_fields
+        rows = []
+        for name, value in document[part].items():
+            if len(str(value)) > LONGEST_CELL:
+                long[f"{part}.{name}"] = value
+                value = "below"
+            rows.append([name, value, described[name].description])
+        print_table([part, "value", "meaning"], rows)
     typer.echo(f"schedule: {definition.schedule or 'by hand'}")
+    for name, value in long.items():
+        typer.echo(f"{name}:\n{textwrap.indent(_yaml(value), '  ')}", nl=False)
+
+
+def _domain(attribute: Attribute) -> str:
+    if attribute.type == "category":
+        return ", ".join(attribute.values)
+    low, high = attribute.bounds
+    return f"[{low:.12g}, {high:.12g}]"
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
+
+
+def _absent_queries(definition: StreamDefinition) -> DefinitionError | None:
+    """Return the problem of a definition whose file of queries is not there."""
+    file, source = definition.queries.file, Path(definition.source)
+    if file is None or (source.parent / file).is_file():
+        return None
+    below_home = Home.from_environment().resolve(file)
+    if below_home.exists():
+        return None
+    _, lines = read_yaml(source)
+    line = lines.get(("queries", "file"), 1)
+    allowed = f"a file beside the definition, or {below_home}"
+    return DefinitionError([Problem(str(source), line, "queries.file", allowed, repr(file))])
 
 
 def _report(bad: list[DefinitionError]) -> None:

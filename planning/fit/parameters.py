@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -17,6 +17,10 @@ class Parameters(BaseModel):
     """How coordinated load shedding is planned for a query network."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+        "samples": {"expectations": "operators"},
+        "gate": {"holdout_by": ["period"]},
+    }
 
     network: dict[str, Any] = Field(
         description="The query network: nodes (id, capacity in CPU seconds per second, parent), "

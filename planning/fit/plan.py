@@ -53,6 +53,16 @@ class Plan:
 
     ``error`` is the stated bound: 0 for exact methods, epsilon of the largest error for ``solver``
     and ``c_fit``, of the expected error for ``solver_w``.
+
+    Examples
+    --------
+    >>> from planning.fit.examples import figure_1
+    >>> from planning.fit.planner import plan_network
+    >>> plan = plan_network(figure_1())
+    >>> {arc: round(drop, 6) for arc, drop in plan.at([1.0, 1.0]).items()}  # Table 1's optimum
+    {'i1->a1': 0.8, 'i2->a2': 0.6}
+    >>> plan.at([0.1, 0.1]), round(plan.predicted_quality([1.0, 1.0]), 6)
+    ({}, 0.3)
     """
 
     network: QueryNetwork

@@ -43,6 +43,15 @@ class Shedder:
     """Applies the drops of a plan at a load: a scalar z, or measured input rates.
 
     With ``server``, only the drops that this server applies; other items pass.
+
+    Examples
+    --------
+    >>> from planning.fit.examples import figure_1
+    >>> from planning.fit.planner import plan_network
+    >>> shedder = Shedder(plan_network(figure_1()), {"i1": 1.0, "i2": 1.0})
+    >>> keep = shedder.offer({"input": ["i1", "i2"] * 1000})
+    >>> int(keep[::2].sum()), int(keep[1::2].sum())  # 80 % of i1 and 60 % of i2 must go
+    (200, 400)
     """
 
     def __init__(self, plan: Plan, load: float | Rates = 1.0, *, server: str | None = None) -> None:

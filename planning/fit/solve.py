@@ -15,7 +15,15 @@ Solver = Literal["simplex", "glop", "highs"]
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The best load shedding plan at one rate vector."""
+    """The best load shedding plan at one rate vector.
+
+    Examples
+    --------
+    >>> from planning.fit.examples import figure_1
+    >>> best = optimum(figure_1(), {"i1": 1.0, "i2": 1.0})
+    >>> {server: round(load, 6) for server, load in best.loads.items()}
+    {'A': 1.0, 'B': 1.0}
+    """
 
     throughput: float
     drops: dict[str, float]

@@ -18,8 +18,11 @@ class Canary:
     and raising the fraction only adds nodes. Another ``salt`` picks other nodes. A rollback is
     taken by everybody at once.
 
-    >>> Canary(0.0).includes("edge-1", "ticks"), Canary(1.0).includes("edge-1", "ticks")
-    (False, True)
+    Examples
+    --------
+    >>> nodes = [f"edge-{number}" for number in range(1000)]
+    >>> [sum(Canary(share).includes(node, "ticks") for node in nodes) for share in (0.0, 0.1, 1.0)]
+    [0, 110, 1000]
     """
 
     fraction: float

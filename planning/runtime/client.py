@@ -47,6 +47,16 @@ class PlanClient:
         Unix time in seconds.
     canary
         Which nodes take a new version first; without one, all at once.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_store
+    >>> store, signer = demo_store("sifter")
+    >>> client = PlanClient(store, "ticks", node="edge-7")
+    >>> client.state, client.poll(), client.state, client.version
+    ('waiting', True, 'in force', 1)
+    >>> client.poll()  # nothing newer; `with client:` would go on looking in the background
+    False
     """
 
     def __init__(

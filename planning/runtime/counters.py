@@ -33,6 +33,8 @@ class Counters:
     ``offered`` is not stored but the sum of kept and dropped, so a reader in another thread never
     sees a sum that does not add up. The counts by reason are parts of kept or dropped.
 
+    Examples
+    --------
     >>> counters = Counters()
     >>> counters.kept += 2
     >>> counters.dropped += 1

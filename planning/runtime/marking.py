@@ -25,6 +25,8 @@ from planning.runtime.pacing import UNIT, Pacer
 class SampleMarker:
     """Marks every so-manieth item; ``seed`` shifts which, so that nodes do not mark in step.
 
+    Examples
+    --------
     >>> int(SampleMarker(0.01, seed=7).mark(10_000).sum())
     100
     """
@@ -74,6 +76,15 @@ class SampleWriter:
         ``parquet`` (needs pyarrow), ``jsonl``, or None for the better one that works here.
     max_items, max_age_s
         A file is due when it has that many items, or when its first item is that old.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as landing:
+    ...     writer = SampleWriter(landing, node="edge-7", format="jsonl", max_items=2)
+    ...     writer.add({"price": [12.5, 80.0], "volume": [700, 40]}, now_s=0.0)
+    ...     [path.read_text().split() for path in writer.roll(now_s=1.0)]
+    [['{"price":12.5,"volume":700}', '{"price":80.0,"volume":40}']]
     """
 
     def __init__(

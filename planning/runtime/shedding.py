@@ -49,6 +49,17 @@ class RunningShedder:
         ``marked`` holds the last batch's marks.
     clock
         Seconds that only grow, for the throttle.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_samples, demo_store
+    >>> store, _ = demo_store("sifter")
+    >>> client = PlanClient(store, "ticks", node="edge-7")
+    >>> shedder = RunningShedder(client, load=0.5)
+    >>> bool(shedder.offer(demo_samples("sifter")).all())  # no plan yet: everything passes
+    True
+    >>> client.poll(), round(float(shedder.offer(demo_samples("sifter")).mean()), 2)
+    (True, 0.5)
     """
 
     def __init__(

@@ -14,7 +14,21 @@ from planning.errors import InvalidInput, check_between
 
 
 class Throttle(Protocol):
-    """Turns what a shedder sees into a load."""
+    """Turns what a shedder sees into a load.
+
+    Examples
+    --------
+    Any object with these two members will do, such as a load that a timetable prescribes:
+
+    >>> class Timetable:
+    ...     load = 1.0
+    ...     def observe(self, now_s: float, offered: int, kept: int) -> float:
+    ...         self.load = 0.3 if 9 <= now_s / 3600 % 24 < 17 else 1.0
+    ...         return self.load
+    >>> throttle: Throttle = Timetable()
+    >>> [throttle.observe(hour * 3600.0, 100, 100) for hour in (8, 12, 17)]
+    [1.0, 0.3, 1.0]
+    """
 
     @property
     def load(self) -> float:
@@ -27,6 +41,8 @@ class Throttle(Protocol):
 class FixedThrottle:
     """A load that somebody else decided.
 
+    Examples
+    --------
     >>> FixedThrottle(0.5).observe(0.0, 1000, 500)
     0.5
     """
@@ -161,6 +177,17 @@ class ThrotLoop:
         B, at least 2: with 1 the utilisation would have to be 0.
     period_s
         Seconds between two adjustments.
+
+    Examples
+    --------
+    A server that serves 100 items per second gets 200 per second; half of them must go:
+
+    >>> throttle = ThrotLoop(max_queue=10, period_s=1.0)
+    >>> for second in range(2):
+    ...     throttle.served(items=100, busy_s=1.0)
+    ...     load = throttle.observe(float(second), offered=200, kept=200)
+    >>> round(load, 3)
+    0.45
     """
 
     def __init__(

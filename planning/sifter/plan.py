@@ -93,7 +93,19 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """An NR sifter for every throttle fraction."""
+    """An NR sifter for every throttle fraction.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_plan
+    >>> plan = demo_plan("sifter")
+    >>> plan.at(0.5).drop_thresholds.shape, round(plan.passed_fraction(0.5), 6)
+    ((16,), 0.5)
+    >>> plan.predicted_quality(0.3) < plan.predicted_quality(0.5) > 0.5  # random dropping: 0.5
+    True
+    >>> Plan.from_bytes(plan.to_bytes()).to_document() == plan.to_document()
+    True
+    """
 
     space: Space
     partition: Partition

@@ -77,6 +77,17 @@ class Shedder:
     fleet
         Counters shared with other shedders; the budget is then held by all of them together: since
         the beginning they pass at most z of what they were offered, plus the tolerance of each.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_plan, demo_samples
+    >>> shedder = Shedder(demo_plan("sifter"), load=0.5)
+    >>> keep = shedder.offer(demo_samples("sifter", batch=1))
+    >>> round(float(keep.mean()), 2), round(shedder.counters.passed_fraction, 2)
+    (0.5, 0.5)
+    >>> shedder.set_load(1.0)
+    >>> shedder.offer_one({"price": 12.5, "volume": 700})
+    True
     """
 
     offer_one: Callable[[Any], bool]

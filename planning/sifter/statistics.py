@@ -36,7 +36,18 @@ from planning.sifter.space import Space
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """Row i of every array is region S_i."""
+    """Row i of every array is region S_i.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_definition, demo_samples
+    >>> statistics = build(demo_samples("sifter"), demo_definition("sifter"))
+    >>> statistics.partition.regions, statistics.samples, statistics.query_count
+    (16, 19984, 1000)
+    >>> again = Statistics.from_document(statistics.to_document())
+    >>> (again.region_qos == statistics.region_qos).all().item()
+    True
+    """
 
     partition: Partition
     counts: IntArray  # tuples seen per region

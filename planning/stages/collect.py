@@ -15,7 +15,19 @@ from planning.streams import StreamDefinition
 
 
 class NothingNew(PlanningError):
-    """No new samples have landed since the last run; there is nothing to plan from."""
+    """No new samples have landed since the last run; there is nothing to plan from.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from planning.examples import demo_definition
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         _ = collect(Home.at(folder), demo_definition("sifter"), "first")
+    ...     except NothingNew as error:
+    ...         print(str(error).split(";")[1])
+     the published plan stays in force. Use force to plan again from the last samples
+    """
 
 
 def collect(
@@ -32,6 +44,16 @@ def collect(
     A repeated run gets the files it had. With ``force`` and nothing new, the files of the last run
     are used again. Unreadable files are set aside whole, with the reason; files that are still
     being written are left for the next run. After a ``dry_run`` all files are still new.
+
+    >>> import tempfile
+    >>> from planning.demos import land_batch
+    >>> from planning.examples import demo_definition
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home, ticks = Home.at(folder), demo_definition("sifter")
+    ...     _ = land_batch(home.resolve(ticks.landing), 0, {"price": [12.5], "volume": [700]})
+    ...     run = collect(home, ticks, "first")
+    ...     [file["rows"] for file in run.read("collected")["files"]]
+    [1]
     """
     run = Run.of(home, definition.stream, run_id)
     run.write(

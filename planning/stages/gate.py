@@ -25,7 +25,20 @@ SIGMAS = 4.0
 
 
 def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
-    """Try the candidate on held-out samples; write and return the verdict."""
+    """Try the candidate on held-out samples; write and return the verdict.
+
+    >>> import tempfile
+    >>> from planning.examples import demo_run
+    >>> from planning.stages import local, solve
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home = Home.at(folder)
+    ...     run = demo_run(home, "sifter")
+    ...     for stage in (local.validate, local.statistics, solve.solve):
+    ...         _ = stage(run)
+    ...     verdict = gate(home, run)
+    >>> verdict["decision"], verdict["reason"]
+    ('publish', 'first plan of the stream')
+    """
     definition = run.definition()
     evaluate = families.family(definition.family).room("simulate").evaluate
     samples = read_columns(run.holdout, definition.sample_columns)
@@ -65,7 +78,11 @@ def mean_loss(outcomes: Sequence[Outcome]) -> float:
 
 
 def random_loss(outcomes: Sequence[Outcome]) -> float:
-    """Return random dropping's loss, averaged over the loads."""
+    """Return random dropping's loss, averaged over the loads.
+
+    >>> random_loss([Outcome(0.5, 0.9, 0.75, 0.5, 0.5, 10), Outcome(0.3, 0.9, 0.25, 0.0, 0.3, 10)])
+    0.75
+    """
     return math.fsum(1.0 - o.random_quality for o in outcomes) / len(outcomes)
 
 

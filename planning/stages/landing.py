@@ -26,12 +26,31 @@ PROBED_LINES = 100
 
 
 class Unreadable(Exception):
-    """A file that cannot be used, and why."""
+    """A file that cannot be used, and why.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (UPath(folder) / "ticks.parquet").write_bytes(b"PAR1 and then the power failed")
+    ...     try:
+    ...         read_file(scan(UPath(folder), "parquet")[0], "parquet", ["price"])
+    ...     except Unreadable as problem:
+    ...         print(str(problem).split(":")[0])
+    is not a whole Parquet file
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file of the landing folder before it is read."""
+    """A file of the landing folder before it is read.
+
+    Examples
+    --------
+    >>> found = Found(UPath("ticks.jsonl"), size=10, modified_ns=1_000_000_000)
+    >>> found.settled(now_ns=3_000_000_000, settle_s=5), found.settled(9_000_000_000, settle_s=5)
+    (False, True)
+    """
 
     path: UPath
     size: int
@@ -43,7 +62,15 @@ class Found:
 
 
 def scan(folder: UPath, file_format: str) -> list[Found]:
-    """Return the data files of ``folder``, oldest first, without hidden and temporary ones."""
+    """Return the data files of ``folder``, oldest first, without hidden and temporary ones.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("ticks.jsonl", ".ticks.jsonl", "ticks.jsonl.part", "README.md"):
+    ...         _ = (UPath(folder) / name).write_text("{}")
+    ...     [found.path.name for found in scan(UPath(folder), "jsonl")]
+    ['ticks.jsonl']
+    """
     try:
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +96,15 @@ def _is_data(name: str, file_format: str) -> bool:
 
 
 def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedFile:
-    """Read a file once through: its digest and row count; raise :class:`Unreadable` if broken."""
+    """Read a file once through: its digest and row count; raise :class:`Unreadable` if broken.
+
+    >>> import tempfile
+    >>> from planning.demos import land_batch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = land_batch(UPath(folder), 0, {"price": [12.5, 80.0]})
+    ...     read_file(scan(UPath(folder), "parquet")[0], "parquet", ["price"]).rows
+    2
+    """
     try:
         rows = _parquet_rows(found, columns) if file_format == "parquet" else _json_rows(found)
     except OSError as error:
@@ -80,7 +115,14 @@ def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedF
 
 
 def digest(path: UPath) -> str:
-    """Return the SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (UPath(folder) / "empty").write_bytes(b"")
+    ...     digest(UPath(folder) / "empty")[:16]
+    'e3b0c44298fc1c14'
+    """
     sha = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK):

@@ -35,7 +35,14 @@ COLUMNS = "path, size, modified_ns, digest, status, run, rows, reason"
 
 @dataclass(frozen=True, slots=True)
 class LandedFile:
-    """One file of the landing folder, as it was when it was looked at."""
+    """One file of the landing folder, as it was when it was looked at.
+
+    Examples
+    --------
+    >>> file = LandedFile("ticks.parquet", size=10, modified_ns=1, digest="e3b0", rows=2)
+    >>> file.status, file.run
+    ('used', '')
+    """
 
     path: str
     size: int
@@ -48,7 +55,18 @@ class LandedFile:
 
 
 class Ledger:
-    """The landing files of all streams of one installation."""
+    """The landing files of all streams of one installation.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(f"{folder}/ledger.sqlite")
+    ...     first = ledger.claim("ticks", "run-1", [LandedFile("a.parquet", 10, 1, "e3b0")])
+    ...     copied = ledger.claim("ticks", "run-2", [LandedFile("copy.parquet", 10, 2, "e3b0")])
+    >>> [file.status for file in first + copied], copied[0].reason
+    (['used', 'duplicate'], 'same content as a.parquet')
+    """
 
     def __init__(self, path: str | UPath) -> None:
         location = UPath(path)

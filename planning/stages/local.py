@@ -24,7 +24,18 @@ OUT_OF_DOMAIN = "an attribute is missing, not finite or outside its domain"
 
 
 def validate(run: Run) -> None:
-    """Split the collected rows into train, holdout and quarantine; reject a bad batch."""
+    """Split the collected rows into train, holdout and quarantine; reject a bad batch.
+
+    >>> import tempfile
+    >>> from planning.examples import demo_run
+    >>> from planning.home import Home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = demo_run(Home.at(folder), "sifter")
+    ...     validate(run)
+    ...     report = run.read("validation")
+    >>> report["rows"], report["quarantined"], report["train"] + report["holdout"]
+    (20000, 16, 19984)
+    """
     definition = run.definition()
     columns = _read_collected(run, definition)
     rows = len(next(iter(columns.values())))
@@ -53,7 +64,18 @@ def validate(run: Run) -> None:
 
 
 def statistics(run: Run) -> None:
-    """Build the family's statistics from the train rows."""
+    """Build the family's statistics from the train rows.
+
+    >>> import tempfile
+    >>> from planning.examples import demo_run
+    >>> from planning.home import Home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = demo_run(Home.at(folder), "sifter")
+    ...     validate(run)
+    ...     statistics(run)
+    ...     sum(run.read("statistics")["counts"]) == run.read("validation")["train"]
+    True
+    """
     definition = run.definition()
     room = families.family(definition.family).room("statistics")
     samples = read_columns(run.train, definition.sample_columns)

@@ -25,6 +25,18 @@ def publish(
 
     Nothing is published twice: a run that is repeated finds its own version in the store. Returns
     None for a dry run or a refused plan.
+
+    >>> import tempfile
+    >>> from planning.examples import demo_run
+    >>> from planning.stages import gate, local, solve
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home = Home.at(folder)
+    ...     run = demo_run(home, "sifter")
+    ...     for stage in (local.validate, local.statistics, solve.solve):
+    ...         _ = stage(run)
+    ...     _ = gate.gate(home, run)
+    ...     [publish(home, run, created_at=f"2026-01-02T03:0{i}:00Z")["version"] for i in (1, 2)]
+    [1, 1]
     """
     if dry_run:
         return None

@@ -16,7 +16,12 @@ ROOM = "reevaluation"
 
 
 def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, str]:
-    """Return whether a scheduled run should plan, and why."""
+    """Return whether a scheduled run should plan, and why.
+
+    >>> from planning.examples import demo_definition
+    >>> due(Home.at("memory://due"), demo_definition("sifter"), now_s=0.0)
+    (True, 'every scheduled run plans')
+    """
     family = families.family(definition.family)
     if not family.has_room(ROOM):
         return True, "every scheduled run plans"
@@ -25,7 +30,16 @@ def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, s
 
 
 def record(home: Home, definition: StreamDefinition, plan: Any, now_s: float) -> None:
-    """Note what a run found, for the next decision."""
+    """Note what a run found, for the next decision.
+
+    >>> import tempfile
+    >>> from planning.examples import demo_definition, demo_plan
+    >>> sensors = demo_definition("attributes")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     record(Home.at(folder), sensors, demo_plan("attributes"), now_s=0.0)
+    ...     due(Home.at(folder), sensors, now_s=60.0)[0], due(Home.at(folder), sensors, 1e5)[0]
+    (False, True)
+    """
     family = families.family(definition.family)
     if family.has_room(ROOM):
         family.room(ROOM).record(home, definition, plan, now_s)

@@ -36,7 +36,17 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One planning run's folder; every path below it has one writer."""
+    """One planning run's folder; every path below it has one writer.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run.of(Home.at(folder), "ticks", "manual 1")
+    ...     run.write("verdict", {"decision": "publish"})
+    ...     Run.at(run.uri).read("verdict"), run.has("published")
+    ({'decision': 'publish'}, False)
+    """
 
     folder: UPath
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from upath import UPath
 
-from planning.samples import read_columns, read_json_lines
+from planning.samples import in_domain, read_columns, read_json_lines
+from planning.streams import parse
 
 MOMENT = datetime(2024, 2, 29, 12, 30, 0, 250_000, tzinfo=UTC)
 
@@ -50,3 +51,26 @@ def test_categories_are_texts(tmp_path):
     column = pa.array(["buy", "sell", "buy"]).dictionary_encode()
     pq.write_table(pa.table({"side": column}), tmp_path / "a.parquet")
     assert read_columns(UPath(tmp_path), ["side"])["side"].tolist() == ["buy", "sell", "buy"]
+
+
+def test_what_may_be_null_is_in_its_domain():
+    definition = parse(
+        {
+            "stream": "plant",
+            "family": "attributes",
+            "attributes": [
+                {"name": "machine", "type": "category", "values": ["a", "b"]},
+                {"name": "state", "type": "category", "values": ["on", "off"]},
+                {"name": "heat", "domain": [0, 100]},
+            ],
+            "parameters": {"cid": ["machine"]},
+        },
+        "plant.yaml",
+    )
+    assert definition.nullable == {"state", "heat"}
+    columns = {
+        "machine": np.array(["a", "b", None, "a"], dtype=object),
+        "state": np.array(["on", None, "on", "broken"], dtype=object),
+        "heat": np.array([1.0, np.nan, 1.0, 1.0]),
+    }
+    assert in_domain(columns, definition).tolist() == [True, True, False, False]

@@ -95,8 +95,66 @@ def test_messages_say_what_is_allowed(tmp_path: Path, change: str, allowed: str)
 
 
 def test_a_query_over_an_unknown_attribute_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="query cheap names prize"):
+    with pytest.raises(DefinitionError, match="attributes price, venue, got prize") as caught:
         streams.load(write(tmp_path, GOOD.replace("ranges: {price:", "ranges: {prize:")))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.field) == (9, "queries.inline[0].ranges")
+
+
+def test_a_mistake_in_sql_is_found_on_the_line_of_its_query(tmp_path: Path) -> None:
+    text = GOOD.replace("ranges: {price: [0, 10]}", 'where: "prize < 10"')
+    with pytest.raises(DefinitionError, match="attribute of price, venue, got 'prize'") as caught:
+        streams.load(write(tmp_path, text))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.field) == (9, "queries.inline[0]: query cheap: where")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "remedy"),
+    [
+        ("parameters: {region: 9}", 10, "did you mean regions?"),
+        ("gate: {hold_out: 0.3}", 10, "did you mean holdout?"),
+        ("regions: 9", 10, "it belongs below parameters"),
+        ("retention: {days: 9}", 10, "known here: versions, runs"),
+    ],
+)
+def test_an_unknown_field_gets_a_suggestion(
+    tmp_path: Path, text: str, line: int, remedy: str
+) -> None:
+    given = GOOD.replace("parameters: {regions: 9}\n", text + "\n")
+    with pytest.raises(DefinitionError) as caught:
+        streams.load(write(tmp_path, given))
+    (problem,) = caught.value.problems
+    assert problem.line == line
+    assert remedy in problem.remedy
+
+
+def test_rows_are_held_out_by_columns_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="columns of the samples") as caught:
+        streams.load(write(tmp_path, GOOD + "gate: {holdout_by: [prize]}\n"))
+    assert caught.value.problems[0].field == "gate.holdout_by"
+
+
+def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path: Path) -> None:
+    text = """\
+    stream: ships
+    family: lira
+    attributes:
+      - {name: object_id, type: int, domain: [0, 1000]}
+      - {name: time, domain: [0, 1000]}
+      - {name: x, domain: [0, 1000]}
+      - {name: y, domain: [0, 1000]}
+      - {name: speed, domain: [0, 30]}
+    """
+    definition = streams.load(write(tmp_path, text))
+    assert definition.gate.holdout_by == ("object_id",)
+    assert definition.samples.expectations == "positions"
+    more = "gate: {holdout_by: [time]}\n    samples: {expectations: tuples, min_rows: 7}\n"
+    overruled = streams.load(write(tmp_path, text + more))
+    assert overruled.gate.holdout_by == ("time",)
+    assert (overruled.samples.expectations, overruled.samples.min_rows) == ("tuples", 7)
+    ticks = streams.load(write(tmp_path, GOOD))
+    assert (ticks.gate.holdout_by, ticks.samples.expectations) == ((), "tuples")
 
 
 @pytest.mark.parametrize(
@@ -123,10 +181,10 @@ def test_a_missing_file_and_binary_content_are_clear(tmp_path: Path) -> None:
 def test_a_folder_gives_the_good_ones_and_the_errors_of_the_others(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "a.yaml")
     write(tmp_path, GOOD, "b.yaml")
-    write(tmp_path, "stream: x", "c.yaml")
+    write(tmp_path, "stream: x", "c.yml")
     good, bad = streams.load_folder(tmp_path)
     assert [d.stream for d in good] == ["ticks"]
-    assert [Path(e.problems[0].file).name for e in bad] == ["b.yaml", "c.yaml"]
+    assert [Path(e.problems[0].file).name for e in bad] == ["b.yaml", "c.yml"]
     assert "a name of its own" in str(bad[0])
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 HEADGATE = Path(sys.executable).parent / "headgate"
+DEMOS = Path(__file__).parents[3] / "dags" / "streams"
 STREAM = """
 stream: ticks
 family: sifter
@@ -98,7 +99,20 @@ def test_simulate_at_any_load(place: Path) -> None:
         (("plan", "ticks", "--set", "regions=zero"), 1, "parameters.regions"),
         (("plan", "ticks", "--set", "regions"), 1, "--set must be name=value"),
         (("simulate", "ticks", "--loads", "half"), 1, "numbers separated by commas"),
-        (("simulate", "ticks", "--loads", "1.5"), 1, "must lie in"),
+        (("simulate", "ticks", "--loads", "1.5"), 1, "load must lie in (0, 1], got 1.5"),
+        (("simulate", "ticks", "--loads", "0"), 1, "load must lie in (0, 1], got 0"),
+        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "a Parquet file or a folder"),
+        (("simulate", "ticks", "--samples", __file__), 1, "--samples must be Parquet"),
+        (("show", "ticks", "--at", "1.5"), 1, "load must lie in [0, 1], got 1.5"),
+        (("verify", "nope"), 6, "stream nope has no published plan"),
+        (("verify", "nope", "--all"), 6, "stream nope has no published plan"),
+        (("history", "nope"), 6, "stream nope has no published plan"),
+        (("diff", "ticks", "1", "99"), 6, "no version 99"),
+        (("plan", "ticks", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
+        (("streams", "check", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
+        (("streams", "list", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
+        (("plan", "ticks", "--set", "region=4"), 1, "did you mean regions?"),
+        (("reproduce", "sieve"), 1, "family must be one of sifter"),
         (("show", "ticks", "--version", "99"), 6, "no version 99"),
         (("rollback", "ticks", "--to", "99", "--reason", "x"), 6, "no version 99"),
         (("frobnicate",), 2, "No such command"),
@@ -110,6 +124,17 @@ def test_bad_input_is_one_paragraph_and_an_exit_code(
     result = headgate(place, *arguments)
     assert (result.returncode, message in " ".join(result.stderr.split())) == (code, True), result
     assert "Traceback" not in result.stderr
+
+
+def test_samples_of_another_stream_are_refused(place: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"price": [1.0], "pieces": [2.0]}), tmp_path / "other.parquet")
+    result = headgate(place, "simulate", "ticks", "--samples", str(tmp_path))
+    assert result.returncode == 1
+    assert "must hold the columns price, volume" in result.stderr
+    assert "other.parquet without volume" in result.stderr
 
 
 def test_a_damaged_plan_is_refused(place: Path, tmp_path: Path) -> None:
@@ -142,6 +167,56 @@ def test_streams_commands(place: Path, tmp_path: Path) -> None:
     result = headgate(place, "streams", "check", str(bad))
     assert result.returncode == 1
     assert f"{bad}:5: attributes[0]" in result.stderr
+    bad.write_text(STREAM.replace("  inline:", "  file: absent.jsonl\n  inline:"), encoding="utf-8")
+    result = headgate(place, "streams", "check", str(bad))
+    assert result.returncode == 1
+    assert f"{bad}:8: queries.file must be a file beside the definition" in result.stderr
+    bad.with_name("absent.jsonl").write_text("")
+    assert headgate(place, "streams", "check", str(bad)).returncode == 0
+
+
+def test_a_definition_is_shown_with_what_every_field_means(place: Path) -> None:
+    shown = " ".join(headgate(place, "streams", "show", "ticks").stdout.split())
+    assert "landing landing/ticks Folder or URL" in shown
+    for field in ("settle_s", "holdout_by", "valid_for_s", "versions", "fairness_threshold"):
+        assert field in shown
+    network = headgate(place, "streams", "show", "requests", HEADGATE_STREAMS=str(DEMOS)).stdout
+    assert "  - {id: edge, capacity: 0.42, parent: null}" in network  # what is long is YAML below
+
+
+@pytest.mark.parametrize("stream", ["ticks", "fleet", "sensors", "news", "requests"])
+def test_the_setting_of_every_family_can_be_shown(tmp_path: Path, stream: str) -> None:
+    home = tmp_path / "home"
+    publish_example(home, DEMOS / f"{stream}.yaml")
+    shown = headgate(tmp_path, "show", stream, "--at", "0.4")
+    assert shown.returncode == 0, shown.stderr
+    assert "setting at 0.4" in shown.stdout
+    assert len(shown.stdout.splitlines()) < 60
+    setting = json.loads(headgate(tmp_path, "show", stream, "--at", "0.4", "--json").stdout)
+    assert setting["setting"]
+
+
+def publish_example(home: Path, path: Path) -> None:
+    """Publish a small plan of the stream that ``path`` defines, made from its demo's samples."""
+    from upath import UPath
+
+    from planning import families
+    from planning.artifacts import SigningKey, Store, TrustedKeys
+    from planning.samples import read_columns
+    from planning.streams import load
+
+    definition = load(path)
+    family = families.family(definition.family)
+    landed = UPath(home / "landing")
+    family.room("demo").land(landed, 0, definition)
+    samples = read_columns(landed, definition.sample_columns)
+    statistics = family.room("statistics").build(samples, definition)
+    plan = family.room("planner").plan(statistics, definition)
+    signer = SigningKey.load_or_create(home / "keys")
+    Store(home / "plans", TrustedKeys.load(home / "keys")).publish(
+        definition.stream, plan, family=family.name, signer=signer,
+        created_at="2026-01-02T03:04:05Z",
+    )  # fmt: skip
 
 
 def test_every_command_has_help_with_an_example(place: Path) -> None:
