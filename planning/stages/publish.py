@@ -43,8 +43,9 @@ def publish(
     verdict = run.read("verdict")
     definition = run.definition()
     plan = candidate(run)
-    reevaluate.record(home, definition, plan, from_time("created_at", created_at).timestamp())
+    decided_at = from_time("created_at", created_at).timestamp()
     if verdict["decision"] != "publish":
+        reevaluate.record(home, definition, plan, decided_at)
         return None
     signer = SigningKey.load_or_create(home.keys)
     store = Store(home.plans, TrustedKeys.load(home.keys))
@@ -71,6 +72,7 @@ def publish(
     _prune_runs(home, definition)
     summary = _summary(manifest)
     run.write("published", summary)
+    reevaluate.record(home, definition, plan, decided_at)
     return summary
 
 
