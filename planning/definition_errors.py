@@ -136,7 +136,8 @@ def _value_problem(
         return _at(lines, file, _path(named[1]), named[2], given)
     if sentence := SENTENCE.fullmatch(allowed):
         what, verb, rest = sentence.groups()
-        place = next((labels[label] for label in labels if what.startswith(label)), path)
+        exact = labels.get(what)
+        place = exact or next((labels[a] for a in labels if what.startswith(f"{a}:")), path)
         name = f"{field_name(place)}: {what}" if place else what
         return _at(lines, file, place, INSTEAD_OF_BE[verb] + rest, given, name=name)
     return _at(lines, file, path, allowed, given)
@@ -152,17 +153,21 @@ def _at(
 
 
 def labels_of(document: Mapping[str, Any]) -> dict[str, Place]:
-    """Return where the queries and pins of a definition lie, by the names that messages use.
+    """Return where queries, pins and attributes lie, by the names that messages use.
 
     >>> labels_of({"queries": {"inline": [{"name": "cheap"}, {}]}})
-    {'query cheap:': ('queries', 'inline', 0), 'query 1:': ('queries', 'inline', 1)}
+    {'query cheap': ('queries', 'inline', 0), 'query 1': ('queries', 'inline', 1)}
     """
     labels: dict[str, Place] = {}
+    attributes = document.get("attributes")
+    for i, attribute in enumerate(attributes if isinstance(attributes, list | tuple) else ()):
+        if isinstance(attribute, dict):
+            labels[f"attribute {attribute.get('name')}"] = ("attributes", i)
     for i, query in enumerate(_items(document, "queries", "inline")):
         name = query.get("name") if isinstance(query, dict) else None
-        labels[f"query {name or i}:"] = ("queries", "inline", i)
+        labels[f"query {name or i}"] = ("queries", "inline", i)
     for i, _ in enumerate(_items(document, "parameters", "pins")):
-        labels[f"pin {i}:"] = ("parameters", "pins", i)
+        labels[f"pin {i}"] = ("parameters", "pins", i)
     return labels
 
 

@@ -23,7 +23,8 @@ from planning.errors import InvalidInput, PlanningError
 from planning.families import Outcome
 from planning.home import Home
 from planning.runtime import PlanClient, RunningShedder
-from planning.samples import in_domain, read_columns, take
+from planning.samples import in_domain, read_columns, read_json_lines, take
+from planning.stages.landing import SUFFIXES
 from planning.stages.run import Run
 from planning.streams import StreamDefinition, load_folder
 
@@ -115,7 +116,9 @@ def batches(columns: Columns, rows: int) -> list[dict[str, np.ndarray]]:
 
 def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np.ndarray]:
     if samples is not None:
-        columns = read_columns(UPath(samples), definition.sample_columns)
+        lines = samples.suffix in SUFFIXES["jsonl"]
+        read = read_json_lines if lines else read_columns
+        columns = read(UPath(samples), definition.sample_columns)
     elif definition.demo:
         with tempfile.TemporaryDirectory() as folder:
             demo = families.family(definition.family).room("demo")

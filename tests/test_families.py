@@ -127,6 +127,15 @@ def test_a_running_shedder_swaps_and_its_accounts_add_up(planned: Any, tmp_path:
     assert shed > 0
 
 
+def test_read_only_columns_are_shed_like_others(planned: Any) -> None:
+    batch = {name: values[:400].copy() for name, values in holdout(planned).items()}
+    shedder = planned.family.room("shedder").Shedder
+    expected = shedder(planned.plan, 0.5).offer(batch)
+    for values in list(batch.values())[::2]:
+        values.flags.writeable = False  # as Arrow gives them
+    np.testing.assert_array_equal(shedder(planned.plan, 0.5).offer(batch), expected)
+
+
 def test_the_shedder_lets_nothing_raise(planned: Any) -> None:
     shedder = planned.family.room("shedder").Shedder(planned.plan, 0.5)
     batch = {name: values[:8].copy() for name, values in holdout(planned).items()}

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from planning import families
+from planning.errors import InvalidInput
 from planning.reproduction import write_summary
 
 DEFAULT_FOLDER = Path("docs/reproduction")
@@ -28,8 +29,15 @@ def reproduce(
     Example: `headgate reproduce sifter --quick`
     """
     console = Console()
-    for name in names or families.NAMES:
-        room = families.family(name).room("reproduce")
-        console.print(f"{name}: reproducing into {folder}")
+    chosen = [families.family(name) for name in names or families.NAMES]
+    for family in chosen:
+        if not family.has_room("reproduce"):
+            raise InvalidInput(
+                f"family must be one with a paper to reproduce, got {family.name!r}; "
+                f"planning/{family.name} has no reproduce.py"
+            )
+    for family in chosen:
+        console.print(f"{family.name}: reproducing into {folder}")
+        room = family.room("reproduce")
         room.reproduce(folder, quick, lambda line: console.print(f"  {line}", highlight=False))
     console.print(f"Summary: {write_summary(folder)}", highlight=False)

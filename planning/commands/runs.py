@@ -86,7 +86,8 @@ def simulate(
     stream: StreamArgument,
     samples: Annotated[
         Path | None,
-        typer.Option(help="Parquet file, or folder of them; only demo streams make their own."),
+        typer.Option(help="File of Parquet or JSON lines, or a folder of Parquet; only demo "
+                     "streams make their own."),
     ] = None,
     loads: Annotated[str, typer.Option(help="Loads to try, separated by commas.")] = (
         "0.1,0.3,0.5,0.7,0.9"
@@ -125,9 +126,16 @@ def _check_samples(path: Path, columns: Sequence[str]) -> None:
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
+    from planning.stages.landing import SUFFIXES
+
     files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
     if not files:
-        raise InvalidInput(f"--samples must be a Parquet file or a folder of them, got {path}")
+        raise InvalidInput(
+            "--samples must be a file of Parquet or JSON lines, or a folder of Parquet, "
+            f"got {path}"
+        )
+    if path.suffix in SUFFIXES["jsonl"]:
+        return
     for file in files:
         try:
             names = read_schema(file).names

@@ -96,7 +96,7 @@ class Parameters(BaseModel):
         element = attributes[ELEMENT]
         if element.type != "category" or set(element.values) != elements:
             raise ValueError(
-                f"attribute {ELEMENT} of type category with the values "
+                f"attribute {ELEMENT} must be a category with the values "
                 f"{', '.join(sorted(elements))}, got {element.type} with "
                 f"{', '.join(element.values) or 'none'}"
             )

@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray
+from planning.arrays import BoolArray, FloatArray, for_reading
 from planning.errors import check_between
 from planning.lira.correction import BudgetCorrection
 from planning.lira.nodemap import raster_of
@@ -236,7 +236,7 @@ def _columns(batch: Any) -> tuple[NDArray[Any], list[FloatArray]]:
     ids = np.asarray(batch["object_id"])
     if ids.dtype.kind not in "iufUS":
         ids = ids.astype(str)
-    columns = [np.ascontiguousarray(batch[name], dtype=np.float64) for name in COLUMNS[1:]]
+    columns = [for_reading(batch[name]) for name in COLUMNS[1:]]
     if ids.ndim != 1 or any(column.shape != ids.shape for column in columns):
         raise ValueError("columns of one length are due")
     return ids, columns

@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import BoolArray, FloatArray, IntArray, for_reading
 from planning.sifter import kernels, lookup
 from planning.sifter.plan import Plan, Setting
 from planning.sifter.single import Single
@@ -185,7 +185,7 @@ class Shedder:
             kernels.mark_pinned(columns, pins.low, pins.high, forced)
         t, tree, path = self._tables, self._plan.partition, self._plan.path
         kernels.decide(
-            tuple(tree.arranged_axis(k, column) for k, column in enumerate(columns)),
+            tuple(for_reading(tree.arranged_axis(k, c)) for k, c in enumerate(columns)),
             t.first, t.scale, t.start, t.cuts, t.compares, t.stride, t.cells, t.bitmaps, t.offset,
             tree.dimension, tree.cut, tree.right, tree.leaf,
             path.order, path.frequency, path.queried,
@@ -200,16 +200,16 @@ class Shedder:
         try:
             if isinstance(batch, Mapping):
                 columns = tuple(
-                    np.ascontiguousarray(space.coordinates(k, batch[name]))
+                    for_reading(space.coordinates(k, batch[name]))
                     for k, name in enumerate(space.names)
                 )
                 if len({len(column) for column in columns}) == 1:
                     return columns
             else:
-                return tuple(np.ascontiguousarray(c) for c in space.matrix(batch).T)
+                return tuple(for_reading(c) for c in space.matrix(batch).T)
         except (KeyError, TypeError, ValueError):
             pass
-        return (np.full(_length(batch), np.nan),) * len(space.axes)
+        return (for_reading(np.full(_length(batch), np.nan)),) * len(space.axes)
 
     def _share(self, size: int, keep: BoolArray) -> None:
         """Take over the fleet's debt, in proportion to this shedder's part of the stream."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from planning.errors import BatchRejected, PlanningError
 from planning.home import Home
-from planning.stages.landing import Found, Unreadable, digest, read_file, scan
+from planning.stages.landing import SUFFIXES, Found, Unreadable, digest, read_file, scan
 from planning.stages.ledger import LandedFile, Ledger
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
@@ -26,7 +26,8 @@ class NothingNew(PlanningError):
     ...         _ = collect(Home.at(folder), demo_definition("sifter"), "first")
     ...     except NothingNew as error:
     ...         print(str(error).split(";")[1])
-     the published plan stays in force. Use force to plan again from the last samples
+     the published plan, if there is one, stays in force. Land samples there, or use force to \
+plan again from the last ones
     """
 
 
@@ -118,7 +119,7 @@ def _look(
             try:
                 new.append(read_file(found, samples.format, definition.sample_columns))
             except Unreadable as error:
-                if settled:
+                if settled or error.finished:
                     new.append(_set_aside(found, str(error)))
                 else:
                     waiting.append(str(found.path))
@@ -142,8 +143,14 @@ def _explain_empty(
             f"every new sample file of stream {definition.stream} was set aside: {reasons}. "
             "Nothing was published; repair the source and land the samples again"
         )
+    file_format = definition.samples.format
     more = f" ({len(waiting)} still being written)" if waiting else ""
+    other = next(f for f in SUFFIXES if f != file_format)
+    others = len(scan(folder, other))
+    if others:
+        more += f" ({others} of format {other}, but samples.format is {file_format})"
     raise NothingNew(
-        f"no new {definition.samples.format} files in {folder} since the last run{more}; "
-        "the published plan stays in force. Use force to plan again from the last samples"
+        f"no new {file_format} files in {folder} since the last run{more}; the published plan, if "
+        "there is one, stays in force. Land samples there, or use force to plan again from the "
+        "last ones"
     )

@@ -40,6 +40,14 @@ class Unreadable(Exception):
     is not a whole Parquet file
     """
 
+    finished = False  # whether waiting cannot help: the file is whole, and still of no use
+
+
+class Unfit(Unreadable):
+    """A whole file that cannot be used: waiting does not help."""
+
+    finished = True
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -110,7 +118,7 @@ def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedF
     except OSError as error:
         raise Unreadable(f"cannot be read: {error}") from error
     if rows == 0:
-        raise Unreadable("holds no rows")
+        raise Unfit("holds no rows")
     return LandedFile(str(found.path), found.size, found.modified_ns, digest(found.path), rows=rows)
 
 
@@ -136,7 +144,7 @@ def _parquet_rows(found: Found, columns: Sequence[str]) -> int:
             file = pq.ParquetFile(stream)
             missing = sorted(set(columns) - set(file.schema_arrow.names))
             if missing:
-                raise Unreadable(f"lacks the columns {', '.join(missing)}")
+                raise Unfit(f"lacks the columns {', '.join(missing)}")
             return sum(b.num_rows for b in file.iter_batches(columns=list(columns)))
         except (pa.ArrowException, OSError) as error:
             raise Unreadable(f"is not a whole Parquet file: {error}") from error

@@ -42,6 +42,8 @@ def validate(run: Run) -> None:
     clean = in_domain(columns, definition)
     quarantined = rows - int(clean.sum())
     error = _batch_error(definition, rows, quarantined)
+    if error and quarantined:
+        error += f"; {_blamed(columns, definition)}"
     report = {
         "success": not error,
         "rows": rows,
@@ -102,6 +104,16 @@ def _batch_error(definition: StreamDefinition, rows: int, quarantined: int) -> s
             f"quarantined, got {quarantined} of {rows}; repair the source or widen the domains"
         )
     return ""
+
+
+def _blamed(columns: Columns, definition: StreamDefinition) -> str:
+    """Return which attributes are at fault, and in how many rows."""
+    counts = {}
+    for attribute in definition.attributes:
+        alone = definition.model_copy(update={"attributes": (attribute,)})
+        counts[attribute.name] = int((~in_domain(columns, alone)).sum())
+    bad = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
+    return f"missing, not finite or outside its domain: {bad} rows"
 
 
 def _held_out(columns: Columns, definition: StreamDefinition) -> np.ndarray:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from planning import streams
+from planning import families, streams
 from planning.errors import DefinitionError
+
+REPOSITORY = Path(__file__).parents[2]
 
 GOOD = """
 stream: ticks
@@ -73,6 +76,28 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     ]
 
 
+def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path: Path) -> None:
+    text = """\
+    stream: ships
+    family: lira
+    attributes:
+      - {name: object_id, type: int, domain: [0, 1000]}
+      - {name: time, domain: [0, 1000]}
+      - {name: x, domain: [0, 1000]}
+      - {name: y, domain: [0, 1000]}
+      - {name: speed, domain: [0, 30]}
+    """
+    definition = streams.load(write(tmp_path, text))
+    assert definition.gate.holdout_by == ("object_id",)
+    assert definition.samples.expectations == "positions"
+    more = "gate: {holdout_by: [time]}\n    samples: {expectations: tuples, min_rows: 7}\n"
+    overruled = streams.load(write(tmp_path, text + more))
+    assert overruled.gate.holdout_by == ("time",)
+    assert (overruled.samples.expectations, overruled.samples.min_rows) == ("tuples", 7)
+    ticks = streams.load(write(tmp_path, GOOD))
+    assert (ticks.gate.holdout_by, ticks.samples.expectations) == ((), "tuples")
+
+
 @pytest.mark.parametrize(
     ("change", "allowed"),
     [
@@ -135,33 +160,12 @@ def test_rows_are_held_out_by_columns_that_exist(tmp_path: Path) -> None:
     assert caught.value.problems[0].field == "gate.holdout_by"
 
 
-def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path: Path) -> None:
-    text = """\
-    stream: ships
-    family: lira
-    attributes:
-      - {name: object_id, type: int, domain: [0, 1000]}
-      - {name: time, domain: [0, 1000]}
-      - {name: x, domain: [0, 1000]}
-      - {name: y, domain: [0, 1000]}
-      - {name: speed, domain: [0, 30]}
-    """
-    definition = streams.load(write(tmp_path, text))
-    assert definition.gate.holdout_by == ("object_id",)
-    assert definition.samples.expectations == "positions"
-    more = "gate: {holdout_by: [time]}\n    samples: {expectations: tuples, min_rows: 7}\n"
-    overruled = streams.load(write(tmp_path, text + more))
-    assert overruled.gate.holdout_by == ("time",)
-    assert (overruled.samples.expectations, overruled.samples.min_rows) == ("tuples", 7)
-    ticks = streams.load(write(tmp_path, GOOD))
-    assert (ticks.gate.holdout_by, ticks.samples.expectations) == ((), "tuples")
-
-
 @pytest.mark.parametrize(
     ("text", "field"),
     [
         ("stream: [", "file"),
         ("- 1\n- 2\n", "file"),
+        ("stream: a\nfamily: sifter\nattributes: 3\nqueries: 4\nparameters: 5\n", "attributes"),
         ("", "file"),
         ("stream: a\nstream: b\n", "stream"),
     ],
@@ -202,7 +206,16 @@ def test_a_definition_survives_json(tmp_path: Path) -> None:
     assert again == definition
 
 
+@pytest.mark.parametrize("page", ["README", *(f"docs/families/{n}" for n in families.NAMES)])
+def test_the_documented_definitions_are_good(tmp_path: Path, page: str) -> None:
+    text = (REPOSITORY / f"{page}.md").read_text(encoding="utf-8")
+    found = re.findall(r"```yaml\n(stream: .*?)```", text, re.DOTALL)
+    assert len(found) == 1
+    definition = streams.load(write(tmp_path, found[0]))
+    assert definition.family == (page.rpartition("/")[2] if "/" in page else "sifter")
+
+
 def test_the_demo_streams_are_good() -> None:
-    good, bad = streams.load_folder(Path(__file__).parents[2] / "dags" / "streams")
+    good, bad = streams.load_folder(REPOSITORY / "dags" / "streams")
     assert not bad
     assert "ticks" in [d.stream for d in good if d.demo]

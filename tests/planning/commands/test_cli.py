@@ -101,7 +101,7 @@ def test_simulate_at_any_load(place: Path) -> None:
         (("simulate", "ticks", "--loads", "half"), 1, "numbers separated by commas"),
         (("simulate", "ticks", "--loads", "1.5"), 1, "load must lie in (0, 1], got 1.5"),
         (("simulate", "ticks", "--loads", "0"), 1, "load must lie in (0, 1], got 0"),
-        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "a Parquet file or a folder"),
+        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "a file of Parquet or JSON"),
         (("simulate", "ticks", "--samples", __file__), 1, "--samples must be Parquet"),
         (("show", "ticks", "--at", "1.5"), 1, "load must lie in [0, 1], got 1.5"),
         (("verify", "nope"), 6, "stream nope has no published plan"),
@@ -124,6 +124,46 @@ def test_bad_input_is_one_paragraph_and_an_exit_code(
     result = headgate(place, *arguments)
     assert (result.returncode, message in " ".join(result.stderr.split())) == (code, True), result
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "code", "message"),
+    [
+        ("a.parquet", {"price": [1.0] * 200}, 1, "a.parquet lacks the columns volume"),
+        ("a.jsonl", {}, 3, "1 of format jsonl, but samples.format is parquet"),
+        (
+            "a.parquet",
+            {"price": [1.0] * 200, "volume": [-1.0] * 150 + [1.0] * 50},
+            1,
+            "outside its domain: volume in 150 rows",
+        ),
+    ],
+)
+def test_plan_says_what_is_wrong_with_what_landed(
+    tmp_path: Path, name: str, columns: dict[str, list[float]], code: int, message: str
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    landing = tmp_path / "home" / "landing" / "ticks"
+    landing.mkdir(parents=True)
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "streams" / "ticks.yaml").write_text(STREAM, encoding="utf-8")
+    if columns:
+        pq.write_table(pa.table(columns), landing / name)
+    else:
+        (landing / name).write_text("{}")
+    result = headgate(tmp_path, "plan", "ticks")
+    assert (result.returncode, message in result.stderr) == (code, True), result.stderr
+
+
+def test_simulate_reads_json_lines(place: Path, tmp_path: Path) -> None:
+    rows = [{"price": 10 + i % 80, "volume": 100 + i % 700} for i in range(400)]
+    fresh = tmp_path / "fresh.jsonl"
+    fresh.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    result = headgate(place, "simulate", "ticks", "--samples", str(fresh), "--json")
+    assert result.returncode == 0, result.stderr
+    assert {row["offered"] for row in json.loads(result.stdout)} == {400}
 
 
 def test_samples_of_another_stream_are_refused(place: Path, tmp_path: Path) -> None:

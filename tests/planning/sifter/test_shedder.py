@@ -91,6 +91,13 @@ def test_columns_mappings_and_arrays_decide_alike(scene, plan):
     assert three == [bool(one[0])]
 
 
+def test_columns_that_may_not_be_written_decide_alike(scene, plan):
+    columns = {name: scene.fresh[:1000, k].copy() for k, name in enumerate(plan.space.names)}
+    expected = Shedder(plan, 0.5).offer(columns)
+    next(iter(columns.values())).flags.writeable = False  # as columns of Arrow are
+    np.testing.assert_array_equal(Shedder(plan, 0.5).offer(columns), expected)
+
+
 def test_trivial_filter_passes_everything(scene, plan):
     assert Shedder(plan).offer(scene.fresh).all()
     assert not Shedder(plan, 0.0).offer(scene.fresh).any()
