@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from planning import families
-from planning.commands.options import print_table
+from planning.console import print_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("numpy", "numba", "ortools", "scipy", "pyspark")

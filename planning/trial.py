@@ -134,7 +134,7 @@ def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np
 
 def print_summary(trials: Sequence[Trial]) -> None:
     """Print one block per stream: what was planned, and quality beside random dropping."""
-    from planning.commands.options import print_table
+    from planning.console import print_table
 
     print_table(
         ["stream", "family", "samples", "quarantined", "statistics", "version", "plan"],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from planning.errors import DefinitionError, InvalidInput
 from planning.home import Home
@@ -28,13 +26,13 @@ StreamsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 StreamArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
-UNATTENDED_WIDTH = 110
 DEFAULT_HOME = "var/headgate"
 DEFAULT_STREAMS = Path("dags/streams")
 
 
 def home_at(location: str) -> Home:
-    """Return the home at a path or URL."""
+    """Return the home at a path or URL, and make it this process's: files of queries lie there."""
+    os.environ["HEADGATE_HOME"] = location
     return Home.at(location)
 
 
@@ -66,22 +64,3 @@ def definition_of(stream: str, folder: Path) -> StreamDefinition:
 def print_json(value: Any) -> None:
     """Print a value as JSON with stable order."""
     typer.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
-
-
-def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> None:
-    """Print rows as a table that fits the terminal."""
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=UNATTENDED_WIDTH)
-    console.print(table)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None else str(value)

@@ -19,8 +19,8 @@ from planning.commands.options import (
     StreamArgument,
     home_at,
     print_json,
-    print_table,
 )
+from planning.console import print_table
 from planning.exit_codes import EXIT_UNTRUSTED
 from planning.home import Home
 

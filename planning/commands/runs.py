@@ -21,8 +21,8 @@ from planning.commands.options import (
     definition_of,
     home_at,
     print_json,
-    print_table,
 )
+from planning.console import print_table
 from planning.errors import InvalidInput, check_between
 from planning.exit_codes import EXIT_NOT_PUBLISHED
 

@@ -17,8 +17,8 @@ from planning.commands.options import (
     definition_of,
     definitions_in,
     print_json,
-    print_table,
 )
+from planning.console import print_table
 from planning.definition_errors import read_yaml
 from planning.errors import DefinitionError, Problem
 from planning.home import Home

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from upath import UPath
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
-from planning.home import Home
+from planning.query_files import written_queries
 
 Positions = FloatArray | NDArray[np.float32]
 Distribution = Literal["proportional", "inverse", "random"]
@@ -52,14 +49,11 @@ class QueryErrors:
 def of(definition: Any) -> tuple[FloatArray, FloatArray]:
     """Return the definition's queries as rows x_low, y_low, x_high, y_high, and their weights.
 
-    Inline queries come first, then those of the file of JSON lines. An absent axis means all of it.
+    Inline queries come first, then those of the file. An absent axis means all of it.
     """
-    entries = [q.model_dump(include={"ranges", "weight"}) for q in definition.queries.inline]
-    if definition.queries.file is not None:
-        entries += _read(definition.queries.file, definition.source)
     spans = {a.name: a.bounds for a in definition.attributes}
     rows, weights = [], []
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(written_queries(definition)):
         ranges = {k: v for k, v in dict(entry.get("ranges", {})).items() if k in ("x", "y")}
         (x_low, x_high), (y_low, y_high) = (ranges.get(a, spans[a]) for a in ("x", "y"))
         row = (float(x_low), float(y_low), float(x_high), float(y_high))
@@ -72,20 +66,6 @@ def of(definition: Any) -> tuple[FloatArray, FloatArray]:
         rows.append(row)
         weights.append(weight)
     return np.array(rows, dtype=np.float64).reshape(-1, 4), np.array(weights, dtype=np.float64)
-
-
-def _read(file: str, source: str) -> list[dict[str, Any]]:
-    """Read JSON lines beside the definition, or below the home."""
-    beside = Path(source).parent / file
-    near = bool(source) and beside.is_file()
-    path = UPath(beside) if near else Home.from_environment().resolve(file)
-    try:
-        text = path.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except FileNotFoundError:
-        raise InvalidInput(f"queries.file must exist, got {path}; write it or correct it") from None
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{path} must hold one JSON object per line, got: {error}") from None
 
 
 def generate_queries(

@@ -6,22 +6,16 @@ normalised to sum to 1; QoS is ``alpha * completeness + 1 - alpha``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from upath import UPath
 
 from planning.arrays import FloatArray, IntArray, frozen, frozen_ints, sorted_sum
 from planning.errors import InvalidInput
-from planning.home import Home
+from planning.query_files import FIELDS, written_queries
 from planning.sifter.space import Space
-
-FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope"})
-"""What a written query may hold."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,52 +115,13 @@ def _runs(positions: list[int]) -> list[tuple[float, float]]:
 def of(definition: Any) -> Queries:
     """Return the queries of a stream definition, inline ones first, then those of its file."""
     space = Space.of(definition)
-    entries: list[dict[str, Any]] = [
-        query.model_dump(include=set(FIELDS))
-        for query in definition.queries.inline
-    ]
-    if definition.queries.file is not None:
-        entries += read(locate(definition.queries.file, definition.source))
-    return parse(entries, space)
+    return parse(written_queries(definition), space)
 
 
 def pins_of(definition: Any) -> Queries:
     """Return the must-keep predicates of a definition's parameters as boxes."""
     entries = [{"name": f"pin {i}", "where": w} for i, w in enumerate(definition.parameters.pins)]
     return parse(entries, Space.of(definition))
-
-
-def locate(file: str, source: str = "") -> UPath:
-    """Return where a queries file lies: beside its definition if there, else below the home."""
-    beside = Path(source).parent / file if source else None
-    if beside is not None and beside.is_file():
-        return UPath(beside)
-    return Home.from_environment().resolve(file)
-
-
-def read(path: UPath) -> list[dict[str, Any]]:
-    """Read a file of queries: JSON lines, or Parquet with ``<attribute>_low`` / ``_high``."""
-    try:
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InvalidInput(
-            f"queries.file must be readable, got {path} ({error.strerror or error}); "
-            "give a path beside the definition, below the home, or a URL"
-        ) from None
-    entries = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InvalidInput(f"{path}:{number} must be one JSON object, got {error}") from None
-        if not isinstance(entry, dict):
-            raise InvalidInput(f"{path}:{number} must be one JSON object, got {line[:60]!r}")
-        entries.append(entry)
-    return entries
 
 
 def parse(entries: Iterable[dict[str, Any]], space: Space) -> Queries:
@@ -262,27 +217,3 @@ def _normalised(weights: FloatArray) -> FloatArray:
             "weights of the queries must not all be 0; give at least one query a weight > 0"
         )
     return weights / total if weights.size else weights
-
-
-def _read_parquet(path: UPath) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    with path.open("rb") as stream:
-        try:
-            rows = parquet.read_table(stream).to_pylist()
-        except pa.ArrowInvalid as error:
-            raise InvalidInput(
-                f"queries.file must be Parquet, got {path} ({error}); write it again, or as .jsonl"
-            ) from None
-    return [_entry(row) for row in rows]
-
-
-def _entry(row: dict[str, Any]) -> dict[str, Any]:
-    ranges = {
-        name.removesuffix("_low"): (row[name], row.get(name.removesuffix("_low") + "_high"))
-        for name in row
-        if name.endswith("_low") and row[name] is not None
-    }
-    kept = {k: row[k] for k in ("name", "where", "weight", "qos_slope") if row.get(k) is not None}
-    return {**kept, "ranges": ranges}

@@ -44,7 +44,11 @@ class Unreadable(Exception):
 
 
 class Unfit(Unreadable):
-    """A whole file that cannot be used: waiting does not help."""
+    """A whole file that cannot be used: waiting does not help.
+
+    >>> Unreadable("is not whole").finished, Unfit("holds no rows").finished
+    (False, True)
+    """
 
     finished = True
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from upath import UPath
 
+from planning import query_files
 from planning.errors import DefinitionError, InvalidInput
 from planning.sifter import queries
 from planning.sifter.matching import PointIndex, hit_counts, spread
@@ -159,8 +160,8 @@ def test_files_of_json_lines_and_parquet_give_the_same_queries(tmp_path, make):
     table = {"x_low": [0.1], "x_high": [0.2], "weight": [2.0]}
     parquet.write_table(pa.table(table), tmp_path / "q.parquet")
     space = Space.of(make())
-    one = queries.parse(queries.read(UPath(lines)), space)
-    two = queries.parse(queries.read(UPath(tmp_path / "q.parquet")), space)
+    one = queries.parse(query_files.read(UPath(lines)), space)
+    two = queries.parse(query_files.read(UPath(tmp_path / "q.parquet")), space)
     assert one.low.tolist() == two.low.tolist()
     assert one.high.tolist() == two.high.tolist()
 
@@ -171,22 +172,22 @@ def test_parquet_without_a_partner_column_or_with_other_content_is_refused(tmp_p
 
     parquet.write_table(pa.table({"x_low": [0.1]}), tmp_path / "half.parquet")
     with pytest.raises(InvalidInput, match=r"range of x must be \[low, high\]"):
-        queries.parse(queries.read(UPath(tmp_path / "half.parquet")), Space.of(make()))
+        queries.parse(query_files.read(UPath(tmp_path / "half.parquet")), Space.of(make()))
     (tmp_path / "text.parquet").write_text("no parquet")
     with pytest.raises(InvalidInput, match=r"queries.file must be Parquet, got .*text.parquet"):
-        queries.read(UPath(tmp_path / "text.parquet"))
+        query_files.read(UPath(tmp_path / "text.parquet"))
 
 
 @pytest.mark.parametrize("content", ["{", "[1]"])
 def test_a_broken_line_is_named(tmp_path, content):
     (tmp_path / "q.jsonl").write_text("{}\n" + content)
     with pytest.raises(InvalidInput, match="q.jsonl:2 must be one JSON object"):
-        queries.read(UPath(tmp_path / "q.jsonl"))
+        query_files.read(UPath(tmp_path / "q.jsonl"))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidInput, match="queries.file must be readable"):
-        queries.read(UPath(tmp_path / "none.jsonl"))
+        query_files.read(UPath(tmp_path / "none.jsonl"))
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
@@ -241,7 +242,7 @@ def test_rearranged_categories_match_the_same_tuples(make, rng):
 @pytest.mark.parametrize(
     ("queries_given", "parameters", "message"),
     [
-        ([{"where": "z < 3", "name": "a"}], {}, "query a: where must hold an attribute of x, y"),
+        ([{"where": "z < 3", "name": "a"}], {}, "query a: where must be a condition with an attribute of x, y"),
         ([], {"pins": ["x >"]}, "pin 0: where must be a SQL condition"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from upath import UPath
 
+from planning import query_files
 from planning.demos import write_queries
 from planning.errors import StatisticsError
 from planning.sifter import demo, figures, queries, simulate
@@ -125,7 +126,7 @@ def test_demo_queries_can_be_read_and_pay_off(tmp_path, make):
     ]
     path = tmp_path / "q.jsonl"
     write_queries(path, demo.queries(make(attributes=attributes), 300))
-    entries = queries.read(UPath(path))
+    entries = query_files.read(UPath(path))
     definition = make(entries, attributes=attributes)
     assert len(definition.queries.inline) == 300
     plan = planner.plan(statistics.build(demo.tuples(1, definition), definition), definition)
