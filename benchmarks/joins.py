@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from planning.joins import comparisons, real, selection, simulate
+from planning.joins import experiments, real, selection, simulate
 from planning.joins.engine import WindowedJoin
-from planning.joins.experiments import Scene, averaged
 from planning.joins.generator import Workload
-from planning.joins.indexes import InvertedIndexJoin, ScanJoin
+from planning.joins.layout import automatic_sizes
 from planning.joins.linear_program import optimum
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, tuples
 from planning.joins.plan import Plan
-from planning.joins.reference import brute_force
+from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
+from planning.joins.scene import Scene, averaged
 from planning.joins.shedder import Shedder
 from planning.joins.statistics import merge
 
@@ -42,7 +42,7 @@ def run(quick: bool = False) -> list[Row]:
     """Measure every bar."""
     parts: list[Callable[[bool], list[Row]]] = [
         exactness, greedy, headline, never_below, bursts, utility, directions, drift, sizes,
-        engine_speed, real_time, real_streams,
+        engine_speed, real_time, real_streams, spark_pairs,
     ]  # fmt: skip
     rows: list[Row] = []
     for part in parts:
@@ -117,55 +117,66 @@ def headline(quick: bool) -> list[Row]:
 
 
 def never_below(quick: bool) -> list[Row]:
-    worst = ("", 9.0, 0.0)
-    flat = []
-    for name, scene in comparisons.settings_of_the_paper(quick):
-        planned, online, error = comparisons.beside_random(scene)
-        if "κ=0 " in name:
-            flat.append(min(planned, online))
-        low = min(planned, online)
-        if low + error < worst[1] + worst[2]:
-            worst = (name, low, error)
-    text = f"lowest {worst[1]:.3f} ± {worst[2]:.3f} ({worst[0]})"
-    if flat:
-        text += f"; without correlation (κ = 0) {np.mean(flat):.3f} on average"
-    met = worst[1] + 3 * worst[2] >= 1.0
-    required = "≥ 1 within 3 standard errors"
+    """Compare with random dropping over the paper's ranges; more seeds where both are close."""
+    found = [
+        experiments.beside_random(name, scene, 2 if quick else 6)
+        for name, scene in experiments.settings_of_the_paper(quick)
+    ]
+    spread = experiments.clustering(found)
+    scores = [(b.lowest - 1.0) / b.error(spread) for b in found]
+    low = int(np.argmin(scores))
+    worst = found[low]
+    flat = [b for b in found if b.flat]
+    mean = float(np.mean([r.mean() for b in flat for r in (b.planned, b.online)]))
+    error = float(np.sqrt(np.sum([b.error(spread) ** 2 for b in flat]))) / len(flat)
+    some = [b for b in found if not b.flat]
+    least = min(some, key=lambda b: b.lowest)
+    text = (
+        f"{len(found)} settings; lowest for its error {worst.lowest:.3f} ± "
+        f"{worst.error(spread):.3f} ({worst.name}); without correlation (κ = 0) {mean:.3f} ± "
+        f"{error:.3f} on average; elsewhere at least {least.lowest:.3f} ± "
+        f"{least.error(spread):.3f} ({least.name})"
+    )
+    met = scores[low] >= -3.0 and mean >= 1.0 - 3.0 * error
+    required = "≥ 1 within 3 standard errors, in each setting and on average"
     return [row("never below random in the paper's ranges", required, text, met)]
 
 
 def bursts(quick: bool) -> list[Row]:
     """Compare in the burst of Figures 8 and 9 (aligned streams) and 11 and 12 (shifted)."""
     rows = []
-    for figure, skew, shift, paper in (
-        ("Figure 9", 0.6, 0.0, "Algorithm 1"),
-        ("Figure 12", 0.6, 25.0, "Algorithms 1-4"),
-        ("Figure 12", 0.8, 25.0, "Algorithms 1-4"),
-    ):
+    for skew, shift in ((0.6, 0.0), (0.6, 25.0), (0.8, 25.0)):
         totals: dict[str, float] = {}
+        bound = 0.0
         for seed in range(1 if quick else 4):
-            scene = comparisons.burst_scene(skew, shift, seed=5 + seed)
-            for found in comparisons.burst_outputs(scene):
+            scene = experiments.burst_scene(skew, shift, seed=5 + seed)
+            bound += experiments.burst_bound(scene)
+            for found in experiments.burst_outputs(scene):
                 totals[found.name] = totals.get(found.name, 0.0) + found.burst
         ours = totals["feed-forward with the plan"]
-        same, theirs = totals["Algorithm 1 with the plan"], totals[paper]
-        text = f"{ours / theirs:.2f} over {paper}; {ours / same:.2f} over Algorithm 1 with our plan"
-        bar = f"500/s burst, {figure}, κ = {skew}: feed-forward over the paper's operator"
-        rows.append(row(bar, "≥ 1.25", text, ours / theirs >= 1.25))
+        first, all_four = ours / totals["Algorithm 1"], ours / totals["Algorithms 1-4"]
+        same = totals["Algorithm 1 with the plan"]
+        text = (
+            f"{first:.2f} over Algorithm 1, {all_four:.2f} over Algorithms 1-4; {ours / same:.2f} "
+            "over Algorithm 1 cutting our plan, where the linear program in hindsight reaches "
+            f"{bound / same:.2f}"
+        )
+        bar = f"500/s burst, κ = {skew}, τ = {shift:g} s: feed-forward over Algorithm 1"
+        rows.append(row(bar, "≥ 1.25", text, min(first, all_four) >= 1.25))
     return rows
 
 
 def utility(quick: bool) -> list[Row]:
     utilities = np.array([1.0, 2.0**-4, 3.0**-4])
-    scene = comparisons.utility_scene(utilities, "inverse")
-    gain = comparisons.utility_improvement(scene, 12 if quick else 30)
+    scene = experiments.utility_scene(utilities, "inverse")
+    gain = experiments.utility_improvement(scene, 12 if quick else 30)
     return [
         row("utility-based shedding, k = 4, inverse, κ = 0.6", "≥ 1.8", f"{gain:.2f}", gain >= 1.8)
     ]
 
 
 def directions(quick: bool) -> list[Row]:
-    table = comparisons.directions((0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9))
+    table = experiments.directions((0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9))
     ratios = {r: ratio for r, _, _, ratio, _ in table}
     low = min(ratio for r, ratio in ratios.items() if r <= 0.5)
     text = ", ".join(f"{ratio:.2f} at r = {r:g}" for r, ratio in ratios.items())
@@ -181,19 +192,22 @@ def directions(quick: bool) -> list[Row]:
 
 def drift(quick: bool) -> list[Row]:
     rows = []
-    for moved in (0.0, 2.0):
-        found = comparisons.stale(moved)
-        when = "not" if found.noticed_s is None else f"after {found.noticed_s:.0f} s"
+    for skew, moved in ((0.8, 0.0), (0.8, 2.0), (0.6, 2.0), (0.6, 0.0)):
+        seeds = range(5, 6 if quick else 8)
+        found = [experiments.stale(moved, skew, seed) for seed in seeds]
+        kept, watched, fresh = (
+            np.mean([getattr(f, name) for f in found]) for name in ("kept", "watched", "fresh")
+        )
+        times = [f.noticed_s for f in found]
+        when = ", ".join("not" if t is None else f"after {t:.0f} s" for t in times)
         text = (
-            f"stale {found.kept:.2f}, watched {found.watched:.2f}, new plan {found.fresh:.2f} × "
-            f"random; noticed {when}"
+            f"stale {kept:.2f}, watched {watched:.2f}, new plan {fresh:.2f} × random; "
+            f"noticed {when}"
         )
-        good = (
-            found.noticed_s is None
-            if moved == 0
-            else found.noticed_s is not None and found.watched > found.kept
-        )
-        rows.append(row(f"correlation moves by {moved:g} s", "noticed iff it moves", text, good))
+        silent = all(t is None for t in times)
+        good = silent if moved == 0 else None not in times and watched > kept
+        bar = f"correlation moves by {moved:g} s, κ = {skew}"
+        rows.append(row(bar, "noticed iff it moves", text, bool(good)))
     return rows
 
 
@@ -202,11 +216,12 @@ def sizes(quick: bool) -> list[Row]:
     for skew in (0.0, 0.6, 0.8):
         scene = Scene(Workload(skew=skew), seconds=60.0)
         plain = scene.output(scene.planned()) / scene.output(scene.random())
-        cut = scene.but(sizes=(3, 4, 5, 6))
+        cut = scene.but(sizes=automatic_sizes(10, scene.condition))
         fine = cut.output(cut.planned()) / cut.output(cut.random())
         text = f"{plain:.2f} → {fine:.2f} × random"
         rows.append(
-            row(f"types cut by set size, κ = {skew:g}", "above without", text, fine > plain)
+            row(f"types cut by set size (automatic), κ = {skew:g}", "above without", text,
+                fine > plain)
         )
     return rows
 
@@ -341,9 +356,27 @@ def real_outcomes(pair: real.RealPair) -> list[tuple[str, Any]]:
     return found
 
 
+def spark_pairs(quick: bool) -> list[Row]:
+    """Count 10^8 pairs on Spark; see benchmarks/joins_spark.py."""
+    if quick:
+        return []
+    from benchmarks import joins_spark
+
+    found = joins_spark.measure()
+    text = "; ".join(
+        f"{pairs:.1e} pairs of {tuples_:,} tuples: {moved:,} rows shuffled, {busy:.0f} CPU s"
+        for tuples_, moved, pairs, _, busy in found
+    )
+    met = max(pairs for _, _, pairs, _, _ in found) >= 1e8 and all(
+        moved <= 1.3 * number for number, moved, _, _, _ in found
+    )
+    bar = "match histogram on Spark"
+    return [row(bar, "10^8 pairs without a cross product", text, met)]
+
+
 def main() -> int:
     """Measure and print; exit 1 if a bar is not met."""
-    from planning.commands.options import print_table
+    from planning.console import print_table
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.joins", description=__doc__)
     parser.add_argument("--quick", action="store_true")

@@ -21,4 +21,43 @@ gamma           ``Plan.monitor_fraction``                   share of tuples
 ==============  ==========================================  ==================
 
 Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and the other way round.
+
+Where things are, from the outside in:
+
+====================  ============================================================================
+what                  modules
+====================  ============================================================================
+the family's rooms    ``parameters``, ``statistics``, ``planner``, ``plan``, ``shedder``,
+                      ``simulate``, ``demo``, ``figures``, ``reproduce``
+nouns                 ``model`` (tuples, conditions, windows), ``layout`` (tuples as rows)
+planning              ``selection`` (densities and the sorted list), ``linear_program`` (its
+                      reference)
+the operator          ``engine`` (``WindowedJoin``) over compiled ``probe`` (one tuple at a time),
+                      ``storage`` (windows in arrays) and ``bitmaps`` (64 tuples at a time)
+run-time control      ``control`` (how much, and measured costs), ``estimate`` (what the operator
+                      learns), ``drift`` (whether the plan is stale)
+the paper             ``algorithms`` (1 to 5, printed and corrected), ``generator`` (its
+                      workload), ``analysis`` (Section 5.1.1), ``reference`` (joins in plain
+                      Python)
+experiments           ``costmodel`` (a processor of known speed), ``strategies`` (ways to shed on
+                      it), ``scene`` (one setting), ``experiments`` (the bars), ``real``
+                      (recordings); ``reproduce_rates``, ``beyond`` and ``page`` for the report
+====================  ============================================================================
+
+``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
+loads no planner.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from planning import lazy
+
+__all__ = ["Plan", "Shedder", "Statistics"]
+
+_ROOMS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
+
+
+def __getattr__(name: str) -> Any:
+    return lazy.load(__name__, name, _ROOMS)

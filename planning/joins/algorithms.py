@@ -2,7 +2,7 @@
 
 ``printed=True`` gives the published form, errors included, so that both can be compared; the
 default is the corrected one. Algorithm 3 (processing a tuple) is compiled into the operator
-(:func:`planning.joins.kernels.choose_ordered`).
+(:func:`planning.joins.storage.choose_ordered`).
 """
 
 from __future__ import annotations

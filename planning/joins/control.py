@@ -14,13 +14,13 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.joins import selection
+from planning.joins.drift import DriftWatch
 from planning.joins.estimate import OnlineEstimate
 from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
-DOUBT = 0.85  # of the share of output that the plan promises: below, look closer
-CLOSER = 5.0  # times the monitoring
-PATIENCE = 4.0  # times the memory
+FORGET = 0.85  # weight that measured costs keep per batch
+TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +62,10 @@ class Controller:
         idles; 0 where nothing waits.
     monitor_fraction, explore_fraction
         Share of the budget for comparisons with whole windows, with and without a trusted plan.
-    memory_s, drift_memory_s
-        How long the online estimate, and the evidence of drift, remember.
-    drift_gain, drift_sigmas
-        The plan is stale when the online order would gain this share more output, by so many
-        standard errors...
-    drift_checks, drift_period_s
-        ...at so many checks in a row, so far apart.
+    memory_s
+        How long the online estimate remembers.
+    watch
+        Whether to leave a plan that has gone stale (:class:`planning.joins.drift.DriftWatch`).
     """
 
     windows: Windows
@@ -79,26 +76,17 @@ class Controller:
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
     memory_s: float = 15.0
-    drift_memory_s: float = 10.0
-    drift_gain: float = 0.05
-    drift_sigmas: float = 3.0
-    drift_checks: int = 3
-    drift_period_s: float = 1.0
     watch: bool = True
     estimate: OnlineEstimate = field(init=False)
-    recent: OnlineEstimate = field(init=False)
+    drift: DriftWatch = field(init=False)
     stale: bool = field(default=False, init=False)
     replan_wanted: bool = field(default=False, init=False)
-    gain: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
         self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
-        self.recent = OnlineEstimate(self.values, self.windows.most, self.drift_memory_s)
+        self.drift = DriftWatch(self.values, self.windows)
         self._rates = np.zeros((2, self.values.shape[0]))
         self._usual = np.zeros((2, self.values.shape[0]))
-        self._suspicious = 0
-        self._doubtful = False
-        self._checked = -np.inf
         self._present = self.windows.extents_s > 0
 
     @classmethod
@@ -111,8 +99,8 @@ class Controller:
     def swap(self, plan: Plan | None) -> None:
         """Use another plan; trust it until shown otherwise."""
         self.plan = plan
-        self.stale = self.replan_wanted = self._doubtful = False
-        self._suspicious = 0
+        self.stale = self.replan_wanted = False
+        self.drift.restart()
 
     @property
     def trusted(self) -> bool:
@@ -126,7 +114,7 @@ class Controller:
         """
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
         if self.watch and self.trusted:
-            self.recent.update(view.hits, view.comparisons, view.elapsed_s)
+            self.drift.update(view.hits, view.comparisons, view.elapsed_s)
         self._follow(view)
         volumes = self._demand(view) if share is None else self._mixture(view)
         total = float(volumes.sum())
@@ -135,7 +123,8 @@ class Controller:
             everything = np.ones(volumes.shape)
             return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
         if self.watch and self.plan is not None and not self.stale:
-            self._check(view, volumes, affordable)
+            if self.drift.proved(self.plan, view.now, volumes, affordable):
+                self._leave_plan()
         watched = self._monitoring() if self.trusted else self._exploration()
         available = max(affordable, 0.0)
         full = min(watched, watched * available / total) if total > 0 else 0.0
@@ -146,14 +135,20 @@ class Controller:
         load = available / total if total > 0 else 1.0
         return Decision(take, selection.denser_side(density), full, load)
 
+    def _leave_plan(self) -> None:
+        """Go on with what was learned since the drift, and ask for a new plan."""
+        self.stale = self.replan_wanted = True
+        self.estimate = self.drift.recent
+        self.estimate.memory_s = self.memory_s
+
     def _density(self) -> FloatArray:
         if self.trusted and self.plan is not None:
             return self.plan.density
         return np.where(self._present[:, None, :], self.estimate.density(), -1.0)
 
     def _monitoring(self) -> float:
-        """Look closer while the plan seems to catch less of the output than it should."""
-        return self.monitor_fraction * (CLOSER if self._doubtful else 1.0)
+        """Return the share of the budget for whole windows; larger while the plan is in doubt."""
+        return min(0.5, self.monitor_fraction * self.drift.closeness)
 
     def _exploration(self) -> float:
         """Explore much while little is known: the share falls as hits come in."""
@@ -184,44 +179,48 @@ class Controller:
             stored[i, n - 1] = max(stored[i, n - 1] - growth[i], 0.0)
         return np.maximum(coming, 0.0)[::-1, :, None] * stored[:, None, :]
 
-    def _check(self, view: View, volumes: FloatArray, affordable: float) -> None:
-        """Compare the plan's order with the online one, each half judging the other's choice."""
-        assert self.plan is not None
-        if view.now - self._checked < self.drift_period_s or self.recent.evidence < 200:
+
+class MeasuredCost:
+    """Least squares of seconds on tuples and comparisons, older batches weighing less.
+
+    A tuple costs something even if it is compared with nothing, so the cost per comparison alone
+    would promise too much at small r.
+
+    Examples
+    --------
+    >>> cost = MeasuredCost(None)
+    >>> for tuples, comparisons in ((10, 1000), (10, 3000), (20, 1000)):
+    ...     cost.observe(tuples, comparisons, 2e-6 * tuples + 1e-9 * comparisons)
+    >>> round(cost.affordable(1e-3, 100) / 1e5)
+    8
+    """
+
+    def __init__(self, per_comparison_s: float | None) -> None:
+        self.per_tuple_s = 0.0
+        self.per_comparison_s = per_comparison_s
+        self._moments = np.zeros((2, 2))
+        self._products = np.zeros(2)
+
+    def observe(self, tuples: int, comparisons: int, seconds: float) -> None:
+        """Learn from one batch."""
+        if tuples <= 0 or comparisons <= 0 or not seconds > 0:
             return
-        self._checked = view.now
-        planned = selection.fill(self.plan.order, volumes, affordable)
-        ours = theirs = variance = 0.0
-        for half in range(2):
-            own = selection.fill(selection.rank(self.recent.density(half)), volumes, affordable)
-            worth, doubt = self.recent.measured(1 - half)
-            ours += float((own * volumes * worth).sum())
-            theirs += float((planned * volumes * worth).sum())
-            variance += float((((own - planned) * volumes) ** 2 * doubt).sum())
-        self._doubtful = self._caught(planned, volumes) < DOUBT
-        # In doubt, evidence is gathered until it suffices.
-        self.recent.memory_s = self.drift_memory_s * (PATIENCE if self._doubtful else 1.0)
-        self.gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
-        sure = ours - theirs > self.drift_sigmas * np.sqrt(variance)
-        drifted = sure and self.gain > 1.0 + self.drift_gain
-        self._suspicious = self._suspicious + 1 if drifted else 0
-        if self._suspicious >= self.drift_checks:
-            self.stale = self.replan_wanted = True
-            self.recent.memory_s = self.memory_s
-            self.estimate = self.recent  # without what was learned before the drift
+        row = np.array([float(tuples), float(comparisons)])
+        self._moments = FORGET * self._moments + np.outer(row, row)
+        self._products = FORGET * self._products + row * seconds
+        (aa, ab), (_, bb) = self._moments
+        scale = aa * bb - ab * ab
+        if scale > 1e-6 * aa * bb:
+            per_tuple = (self._products[0] * bb - self._products[1] * ab) / scale
+            per_comparison = (self._products[1] * aa - self._products[0] * ab) / scale
+            if per_tuple >= 0 and per_comparison > 0:
+                self.per_tuple_s, self.per_comparison_s = per_tuple, per_comparison
+                return
+        # Both move together: all cost is put on comparisons.
+        self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
 
-    def _caught(self, take: FloatArray, volumes: FloatArray) -> float:
-        """Share of all output that the selection catches now, over what the plan promises.
-
-        Half a standard error in the plan's favour: what lies outside the selection is little known.
-        """
-        assert self.plan is not None
-        promised = volumes * self.plan.density
-        worth, variance = self.recent.measured()
-        value = volumes * worth
-        outside = float(((1.0 - take) * value).sum())
-        outside -= 0.5 * float(np.sqrt(((volumes * (1.0 - take)) ** 2 * variance).sum()))
-        inside = float((take * value).sum())
-        share = inside / max(inside + max(outside, 0.0), 1e-300)
-        hoped = float((take * promised).sum()) / max(float(promised.sum()), 1e-300)
-        return share / hoped if hoped > 0 else 1.0
+    def affordable(self, seconds: float, tuples: float) -> float:
+        """Comparisons that fit into ``seconds`` of work on so many tuples; unlimited if unknown."""
+        if not self.per_comparison_s:
+            return float("inf")
+        return max(seconds - self.per_tuple_s * tuples, 0.0) / self.per_comparison_s

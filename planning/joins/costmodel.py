@@ -15,13 +15,13 @@ from numba import njit
 
 from planning.arrays import FloatArray, IntArray
 from planning.joins import probe
-from planning.joins.bits import population
+from planning.joins.bitmaps import population
 from planning.joins.control import View
 from planning.joins.engine import SMALL_VOCABULARY, Access, Selection, WindowedJoin
-from planning.joins.kernels import Choice, Scratch, State, mix
 from planning.joins.model import Condition, Tuples, Windows
 from planning.joins.probe import Output, Rules, Tally
 from planning.joins.statistics import merge
+from planning.joins.storage import Choice, Scratch, State, mix
 
 SCAN, TIME_SORTED, ID_SORTED, HASH = range(4)
 METHODS = {"scan": SCAN, "time_sorted": TIME_SORTED, "id_sorted": ID_SORTED, "hash": HASH}

@@ -16,10 +16,19 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput
-from planning.joins import kernels, probe
-from planning.joins.growth import first_posting, move
-from planning.joins.kernels import HEAD, POSTED, SEQ, TAIL, Choice, Scratch, State
+from planning.joins import probe, storage
 from planning.joins.model import Condition, Tuples, Windows, types_in_range
+from planning.joins.storage import (
+    HEAD,
+    POSTED,
+    SEQ,
+    TAIL,
+    Choice,
+    Scratch,
+    State,
+    first_posting,
+    move_to_larger,
+)
 
 Access = Literal["bitset", "inverted", "hash"]
 SMALL_VOCABULARY = 512
@@ -127,6 +136,7 @@ class WindowedJoin:
         self.full_fraction = full_fraction
         self.emit = emit
         self._seed = np.uint64(seed)
+        self._ceiling = 1.0
         self.rejected = 0
         self.unknown = 0
         self._numbers = [0, 0]
@@ -138,6 +148,7 @@ class WindowedJoin:
             np.full(1, -np.inf),
             np.zeros(2, dtype=np.int64),
             np.zeros(1),
+            np.zeros(2, dtype=np.int64),
         )
         self.state = self._empty(1024, 8192, 1024)
         self.scratch = self._work_space()
@@ -161,7 +172,7 @@ class WindowedJoin:
             return np.zeros((2, *shape), dtype=np.int64)
 
         return State(
-            meta=np.array([[0, 0, kernels.NO_EPOCH, -1, 0, 0]] * 2, dtype=np.int64),
+            meta=np.array([[0, 0, storage.NO_EPOCH, -1, 0, 0]] * 2, dtype=np.int64),
             time=np.zeros((2, capacity)),
             kind=whole(capacity),
             ident=whole(capacity),
@@ -225,6 +236,14 @@ class WindowedJoin:
             np.zeros(wanted),
         )
 
+    def limit(self, share: float) -> None:
+        """Make at most this share of all comparisons from now on, but for one tuple's; 1: no limit.
+
+        A tuple that arrives while more have been made is compared with nothing.
+        """
+        self._ceiling = float(share)
+        self.tally.since[:] = self.tally.total[[probe.COMPARED, probe.POSSIBLE]]
+
     @property
     def rules(self) -> probe.Rules:
         """What the compiled kernels need to know."""
@@ -237,6 +256,7 @@ class WindowedJoin:
             float(self.windows.basic_window_s),
             float(self.windows.origin_s),
             float(self.full_fraction),
+            self._ceiling,
             self._seed,
             self.emit,
         )
@@ -253,7 +273,7 @@ class WindowedJoin:
         low, high = self.scratch.begin, self.scratch.end
         for i, n in enumerate(self.windows.counts):
             meta = self.state.meta[i]
-            kernels.cut(meta, self.state.starts[i], int(meta[HEAD]), n, low, high)
+            storage.cut(meta, self.state.starts[i], int(meta[HEAD]), n, low, high)
             table[i, :n] = high[:n] - low[:n]
         return table
 
@@ -264,7 +284,7 @@ class WindowedJoin:
         self.tally.now[0] = now
         epoch = int(np.floor((now - self.windows.origin_s) / self.windows.basic_window_s))
         for i in range(2):
-            kernels.advance(
+            storage.advance(
                 self.state, i, epoch, now, float(self.windows.window_s[i]),
                 float(self.windows.basic_window_s), self.rules.access,
             )  # fmt: skip
@@ -370,5 +390,5 @@ class WindowedJoin:
             buckets *= 2
         if (capacity, space, buckets) != now:
             self.state = self._empty(capacity, space, buckets)
-            move(old, self.state, self.rules.access)
+            move_to_larger(old, self.state, self.rules.access)
             self.scratch = self._work_space()

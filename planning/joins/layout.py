@@ -9,10 +9,11 @@ import numpy as np
 
 from planning.arrays import Columns, FloatArray, IntArray
 from planning.errors import InvalidInput
-from planning.joins.model import Tuples, from_arrays
+from planning.joins.model import Condition, Tuples, from_arrays
 
 NO_ITEM = -1
 ONE_TYPE = "any"
+MOST_BOUNDS = 8  # automatic size classes but one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Layout:
             types,
             tuple(parameters.items),
             tuple(parameters.weights),
-            tuple(parameters.size_bounds),
+            parameters.sizes,
         )
 
     @property
@@ -92,6 +93,23 @@ class Layout:
         order = order[np.isfinite(batch.time[order]) & (batch.kind[order] >= 0)]
         stream, batch = stream[order], batch.take(order)
         return batch.take(stream == 0), batch.take(stream == 1)
+
+
+def automatic_sizes(items: int, condition: Condition) -> tuple[int, ...]:
+    """Bounds of the size classes for sets of up to ``items`` items, spread evenly.
+
+    The first class holds the sets that are too small to match at all.
+
+    >>> automatic_sizes(10, Condition("overlap", 3))
+    (2, 3, 4, 5, 6, 7, 8, 9)
+    >>> automatic_sizes(64, Condition("subset")), automatic_sizes(1, Condition("equality"))
+    ((0, 9, 18, 27, 36, 45, 54, 63), ())
+    """
+    least = int(condition.threshold) - 1 if condition.kind == "overlap" else 0
+    if least >= items - 1:
+        return ()
+    spread = np.linspace(least, items - 1, min(items - least, MOST_BOUNDS))
+    return tuple(int(bound) for bound in np.rint(spread))
 
 
 def refined(batch: Tuples, sizes: tuple[int, ...]) -> IntArray:

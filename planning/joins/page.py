@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "joins"
+HEAD = 3  # lines before the summary
 
 
 class Page:
@@ -23,7 +24,16 @@ class Page:
             "that makes 750,000 comparisons per second unless said otherwise, input buffers of one "
             "second, plans from other random tuples than they are tried on.",
         ]
+        self.claims: list[tuple[str, str, str, str]] = []
         folder.mkdir(parents=True, exist_ok=True)
+
+    def claim(self, figure: str, paper: str, ours: str, differs: str = "") -> None:
+        """Set what the paper's text says of a figure beside what was found here.
+
+        ``differs`` says why, where the two do not agree.
+        """
+        verdict = f"differs: {differs}" if differs else "reproduced"
+        self.claims.append((figure, paper, ours, verdict))
 
     def section(self, title: str, text: str) -> None:
         """Start a section."""
@@ -73,7 +83,13 @@ class Page:
 
     def write(self) -> None:
         """Write the page."""
-        text = "\n".join(self.lines) + "\n"
+        summary = [
+            "",
+            "| figure | paper states | ours | verdict |",
+            "|---|---|---|---|",
+            *("| " + " | ".join(claim) + " |" for claim in self.claims),
+        ]
+        text = "\n".join(self.lines[:HEAD] + summary + self.lines[HEAD:]) + "\n"
         (self.folder / f"{NAME}.md").write_text(text, encoding="utf-8")
 
 

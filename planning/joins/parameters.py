@@ -7,10 +7,11 @@ the two it belongs to. A set-valued attribute is spread over several integer att
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from planning.joins.layout import automatic_sizes
 from planning.joins.model import Combine, Condition, ConditionKind, Windows
 
 
@@ -18,6 +19,9 @@ class Parameters(BaseModel):
     """How a windowed join is planned."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+        "samples": {"expectations": "pairs"},
+    }
 
     stream: str = Field(
         default="stream",
@@ -55,10 +59,11 @@ class Parameters(BaseModel):
     utilities: tuple[float, ...] = Field(
         default=(), description="Utility of each type, in the order of its values; none: all 1."
     )
-    size_bounds: tuple[int, ...] = Field(
-        default=(),
+    size_bounds: tuple[int, ...] | None = Field(
+        default=None,
         max_length=15,
-        description="Cut types by the size of the set: the largest set of each class but the last.",
+        description="Cut types by the size of the set: the largest set of each class but the last; "
+        "none: automatic for sets without a type attribute, empty: never.",
     )
     combine: Combine = Field(
         default="max", description="Utility of a match from the utilities of its two tuples."
@@ -89,8 +94,9 @@ class Parameters(BaseModel):
             )
         if any(not 0 <= u < float("inf") for u in self.utilities):
             raise ValueError(f"utilities that are finite and not negative, got {self.utilities}")
-        if any(b <= a for a, b in zip((-1, *self.size_bounds), self.size_bounds, strict=False)):
-            raise ValueError(f"size_bounds that rise from 0 or more, got {self.size_bounds}")
+        bounds = self.size_bounds or ()
+        if any(b <= a for a, b in zip((-1, *bounds), bounds, strict=False)):
+            raise ValueError(f"size_bounds that rise from 0 or more, got {bounds}")
         if len(set(self.items)) != len(self.items):
             raise ValueError("items that are distinct attributes")
         return self
@@ -98,24 +104,38 @@ class Parameters(BaseModel):
     def check_definition(self, definition: Any) -> None:
         """Refuse attributes that are missing or of the wrong kind."""
         known = {a.name: a for a in definition.attributes}
-        type_name = [self.type] if self.type else []
-        for name in (self.stream, self.time, *type_name, *self.items, *self.weights):
-            if name not in known:
+        named = {"stream": (self.stream,), "time": (self.time,), "items": self.items}
+        named |= {"type": (self.type,) if self.type else (), "weights": self.weights}
+        for field, names in named.items():
+            unknown = [name for name in names if name not in known]
+            if unknown:
                 raise ValueError(
-                    f"attributes that include {name} (named in parameters), "
-                    f"got {', '.join(known)}"
+                    f"parameters.{field} among the attributes {', '.join(known)}, "
+                    f"got {', '.join(unknown)}"
                 )
         stream = known[self.stream]
         if stream.type != "category" or len(stream.values) != 2:
-            raise ValueError(f"{self.stream} to be a category with two values, the two streams")
+            given = f"{stream.type} with {', '.join(stream.values) or 'none'}"
+            raise ValueError(
+                f"attribute {stream.name} must be a category with two values, the two streams, "
+                f"got {given}"
+            )
         if self.type and known[self.type].type != "category":
-            raise ValueError(f"{self.type} to be a category whose values are the types")
+            given = known[self.type].type
+            raise ValueError(
+                f"attribute {self.type} must be a category whose values are the types, got {given}"
+            )
         types = len(known[self.type].values) if self.type else 1
         if self.utilities and len(self.utilities) != types:
-            raise ValueError(f"one utility per type ({types}), got {len(self.utilities)}")
+            raise ValueError(
+                f"parameters.utilities one per type ({types}), got {len(self.utilities)}"
+            )
         for name in self.items:
             if known[name].type != "int":
-                raise ValueError(f"{name} to be an int attribute: an item, or -1 for none")
+                raise ValueError(
+                    f"attribute {name} must be an int, an item or -1 for none, "
+                    f"got {known[name].type}"
+                )
 
     @property
     def windows(self) -> Windows:
@@ -126,6 +146,13 @@ class Parameters(BaseModel):
     def join_condition(self) -> Condition:
         """The join condition."""
         return Condition(self.condition, self.threshold)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bounds of the size classes that types are cut into; empty for none."""
+        if self.size_bounds is not None:
+            return tuple(self.size_bounds)
+        return () if self.type else automatic_sizes(len(self.items), self.join_condition)
 
     @property
     def single_valued(self) -> bool:

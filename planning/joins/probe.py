@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from planning.arrays import FloatArray, IntArray
-from planning.joins.kernels import (
+from planning.joins.storage import (
     EPOCH,
     EQUALITY,
     HEAD,
@@ -52,6 +52,7 @@ class Rules(NamedTuple):
     basic_window_s: float
     origin_s: float
     full_probability: float  # of comparing a tuple with the whole window
+    ceiling: float  # share of all comparisons that must not be exceeded; 1: none
     seed: np.uint64
     emit: bool
 
@@ -65,6 +66,7 @@ class Tally(NamedTuple):
     now: FloatArray  # [1] largest timestamp seen
     run: IntArray  # [2] tuples in a row behind the windows; tuples processed
     utility: FloatArray  # [1] utility of the output so far
+    since: IntArray  # [2] comparisons made and possible when the ceiling was set
 
 
 class Output(NamedTuple):
@@ -279,7 +281,12 @@ def compare(
         ):
             head -= 1
     cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
-    if everything:
+    made = tally.total[COMPARED] - tally.since[0]
+    if rules.ceiling < 1.0 and made > rules.ceiling * (tally.total[POSSIBLE] - tally.since[1]):
+        ranges = 0
+        for j in range(n):
+            scratch.compared[j] = 0
+    elif everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
         for j in range(n):
             scratch.compared[j] = scratch.end[j] - scratch.begin[j]

@@ -20,15 +20,15 @@ import numpy as np
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput, check_between
 from planning.joins import probe
-from planning.joins.control import Controller, View
-from planning.joins.cost import MeasuredCost
+from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.engine import Matches, Selection, WindowedJoin
 from planning.joins.model import Tuples, combine_utilities, types_in_range
 from planning.joins.plan import Plan, Setting
 from planning.joins.statistics import merge
 
 SMOOTHING = 0.2  # weight of the newest batch in running means
-CORRECTION = 0.05  # share of the debt of comparisons that is worked off per tick
+CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
+CUSHION = 2.0  # ticks' worth of comparisons kept unspent, so that the hard limit seldom bites
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,16 @@ class Shedder:
         Whether to watch the time correlation and leave a plan that has gone stale.
     clock
         Seconds of processor time.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_plan, demo_samples
+    >>> plan = demo_plan("joins")
+    >>> rows = {name: column[:6000] for name, column in demo_samples("joins", batch=1).items()}
+    >>> whole, tenth = Shedder(plan), Shedder(plan, load=0.1)
+    >>> found = [shedder.push_pair(*plan.layout.streams_of(rows)) for shedder in (whole, tenth)]
+    >>> round(tenth.counters.passed_fraction, 2), len(found[1].left) > 0.3 * len(found[0].left)
+    (0.1, True)
     """
 
     def __init__(
@@ -136,6 +146,11 @@ class Shedder:
         return self._setting
 
     @property
+    def budgeted(self) -> bool:
+        """Whether a budget decides on the load."""
+        return self.budget_per_s is not None or self.cpu_share is not None
+
+    @property
     def replan_wanted(self) -> bool:
         """Whether the plan has been found stale and a new one is asked for."""
         return self.controller.replan_wanted
@@ -165,8 +180,7 @@ class Shedder:
         self.load = self._setting.load
         self._select(self._setting.take, self._setting.oldest)
         self.join.full_fraction = 0.0
-        total = self.join.tally.total
-        self._since = (int(total[probe.COMPARED]), int(total[probe.POSSIBLE]))
+        self.join.limit(1.0 if self.budgeted else self.load)
         self._seen, self._pace = 0, 0.0
 
     def swap(self, plan: Plan) -> None:
@@ -247,7 +261,7 @@ class Shedder:
             return
         view = self._view(now, elapsed)
         self._tick_at = now
-        if self.budget_per_s is None and self.cpu_share is None:
+        if not self.budgeted:
             self._watch(view)
             return
         decision = self.controller.decide(view)
@@ -266,12 +280,13 @@ class Shedder:
         if self.load in (0.0, 1.0):
             return self.load
         total = self.join.tally.total
-        made = int(total[probe.COMPARED]) - self._since[0]
-        possible = int(total[probe.POSSIBLE]) - self._since[1]
+        since = self.join.tally.since
+        made = int(total[probe.COMPARED] - since[0])
+        possible = int(total[probe.POSSIBLE] - since[1])
         recent = possible - self._seen
         self._seen = possible
         self._pace += SMOOTHING * (recent - self._pace)
-        owed = self.load * possible - made
+        owed = self.load * (possible - CUSHION * self._pace) - made
         return float(np.clip(self.load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
 
     def _view(self, now: float, elapsed: float) -> View:

@@ -20,7 +20,15 @@ from planning.joins.model import Condition, Tuples, Windows, concatenate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """Counts over pairs of sampled tuples; sampling thins hits and comparisons alike."""
+    """Counts over pairs of sampled tuples; sampling thins hits and comparisons alike.
+
+    Examples
+    --------
+    >>> from planning.examples import demo_definition, demo_samples
+    >>> statistics = build(demo_samples("joins"), demo_definition("joins"))
+    >>> statistics.samples, int(statistics.hits.sum(axis=(0, 2, 3)).argmax())  # 15 s apart
+    (11992, 15)
+    """
 
     windows: Windows
     types: tuple[str, ...]

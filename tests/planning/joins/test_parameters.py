@@ -23,10 +23,10 @@ from pydantic import ValidationError
         ({"load": 0.0}, "load"),
         ({"colour": "red"}, "colour"),
         ({"stream": "urgency"}, "two values"),
-        ({"stream": "nothing"}, "include nothing"),
+        ({"stream": "nothing"}, "among the attributes"),
         ({"type": "time_s"}, "category whose values"),
-        ({"utilities": (1.0,)}, "one utility per type"),
-        ({"items": ("time_s",)}, "int attribute"),
+        ({"utilities": (1.0,)}, "utilities one per type"),
+        ({"items": ("time_s",)}, "must be an int"),
     ],
 )
 def test_contradictions_are_refused(
@@ -39,3 +39,13 @@ def test_contradictions_are_refused(
 def test_every_parameter_explains_itself(news: Callable[..., Any]) -> None:
     fields = type(news().parameters).model_fields
     assert all(field.description for field in fields.values())
+
+
+def test_sets_without_types_are_cut_by_size_unless_told_otherwise(news: Callable[..., Any]) -> None:
+    untyped = {"type": None, "utilities": ()}
+    assert news(**untyped).parameters.sizes == (2, 3, 4, 5, 6, 7, 8, 9)
+    assert news(**untyped, size_bounds=()).parameters.sizes == ()
+    assert news(**untyped, size_bounds=(4,)).parameters.sizes == (4,)
+    assert news(**untyped, items=("keyword_0",), threshold=1).parameters.sizes == ()
+    assert news(**untyped, items=("keyword_0", "keyword_1")).parameters.sizes == ()
+    assert news().parameters.sizes == ()

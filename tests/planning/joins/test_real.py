@@ -9,7 +9,7 @@ import pytest
 
 from planning.joins import real, simulate
 from planning.joins.engine import WindowedJoin
-from planning.joins.indexes import ScanJoin
+from planning.joins.reference import ScanJoin
 from planning.joins.statistics import merge
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from planning.errors import InvalidInput
 from planning.joins import demo, planner, simulate, statistics
-from planning.joins.experiments import Scene
 from planning.joins.generator import Workload
 from planning.joins.model import tuples
 from planning.joins.plan import Plan
 from planning.joins.reference import brute_force
+from planning.joins.scene import Scene
 from planning.joins.shedder import Shedder
 
 
@@ -50,6 +50,24 @@ def test_the_load_holds_and_output_is_a_part_of_the_full_join(plan: Plan, load: 
     )
     assert pairs <= all_pairs
     assert len(pairs) > 1.1 * load * len(all_pairs)
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+def test_the_load_is_never_exceeded_by_more_than_one_tuple(plan: Plan, adapt: bool) -> None:
+    left, right = Workload(skew=0.8).pair(60, 40, np.random.default_rng(8))
+    shedder = Shedder(plan, 0.2, adapt=adapt)
+    for second in range(120):
+        for stream, part in enumerate((left, right)):
+            rows = (part.time >= second / 2) & (part.time < second / 2 + 0.5)
+            shedder.push(stream, part.take(rows))
+            total = shedder.counters
+            assert total.compared <= 0.2 * total.possible + max(shedder.join.held)
+    assert total.passed_fraction == pytest.approx(0.2, abs=0.01)
+    shedder.set_load(0.6)
+    before = shedder.counters
+    shedder.push_pair(*(replace(part, time=part.time + 60) for part in (left, right)))
+    made = shedder.counters.compared - before.compared
+    assert made / (shedder.counters.possible - before.possible) == pytest.approx(0.6, abs=0.01)
 
 
 def test_pushing_streams_in_turn_finds_the_same_pairs_as_merged(plan: Plan) -> None:
@@ -187,3 +205,39 @@ def test_figures_draw(typed: tuple[Any, Plan]) -> None:
     figures.draw(plan, axes[0])
     figures.draw_quality(plan, axes[1])
     assert len(axes[0].patches) == 4 * 21
+
+
+@pytest.mark.parametrize(
+    "limit", [{"budget_per_s": 0.0}, {"budget_per_s": 300.0}, {"load": 0.3}, {"cpu_share": 0.01}]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_nonsense_gives_a_part_of_the_full_join(
+    plan: Plan, seed: int, limit: dict[str, float]
+) -> None:
+    """Out of order, equal, absurd and jumping times, empty sets, unknown items and types."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(2):
+        time = np.sort(rng.uniform(0, 60, 150)).round(1) + rng.normal(0, 3, 150) * (seed > 0)
+        time[rng.random(150) < 0.05] = rng.choice([np.nan, np.inf, -1e300, 1e9, -40.0])
+        sets = [set(rng.integers(0, 103, k).tolist()) for k in rng.integers(0, 40, 150)]
+        parts.append(tuples(time, sets, kind=rng.integers(-2, 4, 150)))
+    sound = [np.isfinite(part.time) for part in parts]
+    wanted = {
+        (a, b)
+        for a, b in brute_force(parts[0], parts[1], plan.windows, plan.condition)
+        if sound[0][a] and sound[1][b]
+    }
+    shedder = Shedder(plan, **limit)  # type: ignore[arg-type]
+    position, found = [0, 0], set()
+    while min(position) < 150:
+        stream = int(rng.integers(2))
+        low, high = position[stream], min(position[stream] + int(rng.integers(0, 30)), 150)
+        position[stream] = high
+        matches = shedder.push(stream, parts[stream].slice(low, high))
+        pairs = list(zip(matches.left.tolist(), matches.right.tolist(), strict=True))
+        assert len(pairs) == len(set(pairs))
+        assert not found & set(pairs)
+        found |= set(pairs)
+    assert found <= wanted
+    assert shedder.counters.offered == sum(position)

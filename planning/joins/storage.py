@@ -1,4 +1,4 @@
-"""Compiled parts of the join operator: window upkeep and the choice of comparisons.
+"""Both windows in arrays: insertion, expiry, indexes, growth, and the choice of ranges to compare.
 
 A window is a ring of tuples in order of arrival; a tuple's *sequence number* never changes and its
 ring position is the number modulo the capacity. Basic windows are runs of sequence numbers, so a
@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, IntArray
-from planning.joins import bits as bitwise
-from planning.joins.bits import Words
+from planning.joins import bitmaps
+from planning.joins.bitmaps import Words
 
 SEQ, HEAD, EPOCH, LATE, POSTED, TAIL = range(6)  # columns of State.meta
 EQUALITY, SUBSET, SUPERSET, OVERLAP, INNER = range(5)
@@ -266,16 +266,16 @@ def marked(
 ) -> int:
     """Mark in a row of ``work`` the tuples of window i that satisfy the condition; return it."""
     if code == OVERLAP:
-        return bitwise.at_least(work, width, bits, items, low, int(threshold))
+        return bitmaps.at_least(work, width, bits, items, low, int(threshold))
     if code == INNER:
-        return bitwise.at_least(work, width, bits, items, low, 1)
+        return bitmaps.at_least(work, width, bits, items, low, 1)
     if code == EQUALITY:
-        row = bitwise.containing(work, width, bits, items, low)
-        bitwise.keep_size(work, width, sizes, items.size, low)
+        row = bitmaps.containing(work, width, bits, items, low)
+        bitmaps.keep_size(work, width, sizes, items.size, low)
         return row
     if (code == SUBSET) == (i == 0):  # the stored set must lie inside the probe's
-        return bitwise.contained(work, width, bits, sizes, items, low)
-    return bitwise.containing(work, width, bits, items, low)
+        return bitmaps.contained(work, width, bits, sizes, items, low)
+    return bitmaps.containing(work, width, bits, items, low)
 
 
 @njit(cache=True, nogil=True)
@@ -289,11 +289,11 @@ def collect(
             continue
         base = (word + k) << 6
         if base < low:
-            bits &= bitwise.ALL << np.uint64(low - base)
+            bits &= bitmaps.ALL << np.uint64(low - base)
         if base + 64 > high:
-            bits &= bitwise.ALL >> np.uint64(base + 64 - high)
+            bits &= bitmaps.ALL >> np.uint64(base + 64 - high)
         while bits != np.uint64(0):
-            at = base + int(bitwise.trailing_zeros(bits))  # type: ignore[call-arg]
+            at = base + int(bitmaps.trailing_zeros(bits))  # type: ignore[call-arg]
             touched[found] = at & mask
             found += 1
             bits &= bits - np.uint64(1)
@@ -321,3 +321,34 @@ def inner_product(
         else:
             q += 1
     return total
+
+
+def first_posting(state: State, i: int) -> int:
+    """Return the number of the oldest live posting of window i."""
+    tail = int(state.meta[i, TAIL])
+    if tail == state.meta[i, SEQ]:
+        return int(state.meta[i, POSTED])
+    return int(state.first[i, tail & (state.time.shape[1] - 1)])
+
+
+def move_to_larger(old: State, new: State, access: int) -> None:
+    """Move the live tuples of both windows into larger arrays."""
+    new.meta[:] = old.meta
+    new.starts[:] = old.starts
+    for i in range(2):
+        seqs = np.arange(old.meta[i, TAIL], old.meta[i, SEQ])
+        source, target = seqs & (old.time.shape[1] - 1), seqs & (new.time.shape[1] - 1)
+        for name in ("time", "kind", "ident", "epoch", "size", "first"):
+            getattr(new, name)[i, target] = getattr(old, name)[i, source]
+        nodes = np.arange(first_posting(old, i), old.meta[i, POSTED])
+        source, target = nodes & (old.items.shape[1] - 1), nodes & (new.items.shape[1] - 1)
+        new.items[i, target] = old.items[i, source]
+        new.weights[i, target] = old.weights[i, source]
+        if access == SCAN_BITS:
+            words = np.arange(int(old.meta[i, TAIL]) >> 6, (int(old.meta[i, SEQ]) + 63) >> 6)
+            source, target = words % (old.time.shape[1] >> 6), words % (new.time.shape[1] >> 6)
+            new.bits[i][:, target] = old.bits[i][:, source]
+            new.size_bits[i][:, target] = old.size_bits[i][:, source]
+        elif nodes.size:
+            new.owner[i, target] = old.owner[i, source]
+            hang_all(new, i, int(nodes[0]), access)
