@@ -1,15 +1,12 @@
 """The bars of the joins family: exactness, output against random dropping, speed, real streams.
 
-``python -m benchmarks.joins`` prints the table; ``--quick`` uses fewer seeds and shorter streams.
 Outputs come from the deterministic cost model and do not depend on the machine; timings are
 processor time, compared within one run.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,36 +15,28 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rows import Row, measure, row
 from planning.joins import experiments, real, selection, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.generator import Workload
 from planning.joins.layout import automatic_sizes
 from planning.joins.linear_program import optimum
-from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, tuples
+from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, merge, tuples
 from planning.joins.plan import Plan
 from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
 from planning.joins.scene import Scene, averaged
 from planning.joins.shedder import Shedder
-from planning.joins.statistics import merge
 
-Row = dict[str, Any]
 LOADS = (0.1, 0.2, 0.3, 0.5)
-
-
-def row(bar: str, required: str, measured: str, met: bool | None) -> Row:
-    return {"bar": bar, "required": required, "measured": measured, "met": met}
 
 
 def run(quick: bool = False) -> list[Row]:
     """Measure every bar."""
-    parts: list[Callable[[bool], list[Row]]] = [
+    parts = (
         exactness, greedy, headline, never_below, bursts, utility, directions, drift, sizes,
         engine_speed, real_time, real_streams, spark_pairs,
-    ]  # fmt: skip
-    rows: list[Row] = []
-    for part in parts:
-        rows += part(quick)
-    return rows
+    )  # fmt: skip
+    return measure(parts, quick)
 
 
 def exactness(quick: bool) -> list[Row]:
@@ -372,24 +361,3 @@ def spark_pairs(quick: bool) -> list[Row]:
     )
     bar = "match histogram on Spark"
     return [row(bar, "10^8 pairs without a cross product", text, met)]
-
-
-def main() -> int:
-    """Measure and print; exit 1 if a bar is not met."""
-    from planning.console import print_table
-
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.joins", description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    rows = run(arguments.quick)
-    names = {True: "yes", False: "NO", None: "reported"}
-    print_table(
-        ["bar", "required", "measured", "met"],
-        [[r["bar"], r["required"], r["measured"], names[r["met"]]] for r in rows],
-        title="joins",
-    )
-    return int(any(r["met"] is False for r in rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,11 +10,11 @@ from planning.joins import experiments, simulate
 from planning.joins import real as recordings
 from planning.joins.generator import Workload
 from planning.joins.layout import automatic_sizes
-from planning.joins.page import Page
+from planning.joins.page import JoinsPage
 from planning.joins.scene import Scene
 
 
-def directions(page: Page) -> None:
+def directions(page: JoinsPage) -> None:
     """Compare Algorithms 4 and 5 where both directions are valuable."""
     page.section(
         "Both directions valuable: Algorithm 5 against Algorithm 4",
@@ -27,7 +27,7 @@ def directions(page: Page) -> None:
     )
 
 
-def stale(page: Page) -> None:
+def stale(page: JoinsPage) -> None:
     """Move the time correlation away from the plan."""
     page.section(
         "Stale plans",
@@ -45,7 +45,7 @@ def stale(page: Page) -> None:
     page.table("stale", header, rows)
 
 
-def sizes(page: Page) -> None:
+def sizes(page: JoinsPage) -> None:
     """Cut types by the size of the set."""
     page.section(
         "Types cut by set size",
@@ -63,7 +63,7 @@ def sizes(page: Page) -> None:
     page.table("sizes", ["κ", "plan / random", "with classes up to 2, 3, …, 9, more items"], rows)
 
 
-def real(page: Page) -> None:
+def real(page: JoinsPage) -> None:
     """Shed real recordings, planned on the first half and tried on the second."""
     beside = Path(__file__).parents[3] / "shared" / "data"
     folder = Path(os.environ.get("HEADGATE_DATA") or beside)

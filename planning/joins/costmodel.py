@@ -18,9 +18,8 @@ from planning.joins import probe
 from planning.joins.bitmaps import population
 from planning.joins.control import View
 from planning.joins.engine import SMALL_VOCABULARY, Access, Selection, WindowedJoin
-from planning.joins.model import Condition, Tuples, Windows
+from planning.joins.model import Condition, Tuples, Windows, merge
 from planning.joins.probe import Output, Rules, Tally
-from planning.joins.statistics import merge
 from planning.joins.storage import Choice, Scratch, State, mix
 
 SCAN, TIME_SORTED, ID_SORTED, HASH = range(4)

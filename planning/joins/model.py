@@ -334,3 +334,19 @@ def types_in_range(kind: IntArray, types: int, unknown: int) -> IntArray:
     [0, 1, 1]
     """
     return np.where((kind >= 0) & (kind < types), kind, unknown)
+
+
+def merge(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
+    """Both streams in order of time: stream, row within the stream, and the tuples.
+
+    At equal times stream 0 comes first.
+
+    >>> s, rows, _ = merge(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
+    >>> s.tolist(), rows.tolist()
+    ([0, 1, 0], [0, 0, 1])
+    """
+    both = concatenate([left, right])
+    stream = np.repeat([0, 1], [len(left), len(right)])
+    rows = np.concatenate([np.arange(len(left)), np.arange(len(right))])
+    order = np.argsort(both.time, kind="stable")
+    return stream[order], rows[order], both.take(order)

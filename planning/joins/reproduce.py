@@ -14,7 +14,7 @@ from planning.joins import analysis, beyond, experiments, figures
 from planning.joins import reproduce_rates as rates
 from planning.joins.generator import Workload
 from planning.joins.model import Condition, Windows
-from planning.joins.page import Page
+from planning.joins.page import JoinsPage
 from planning.joins.scene import ALL, Scene, outputs
 
 Progress = Callable[[str], None]
@@ -23,8 +23,8 @@ SKEWS = experiments.SKEWS
 
 def reproduce(folder: Path, quick: bool, progress: Progress) -> None:
     """Write every table and figure into ``folder``."""
-    page = Page(Path(folder), quick)
-    parts: list[tuple[str, Callable[[Page], None]]] = [
+    page = JoinsPage(Path(folder), quick)
+    parts: list[tuple[str, Callable[[JoinsPage], None]]] = [
         ("Figure 5, basic window size", _figure_5),
         ("Figure 6, match probabilities", _figure_6),
         ("Figure 7, drop rates", rates.figure_7),
@@ -57,7 +57,7 @@ def _gaussian(width: float) -> Callable[[Any], Any]:
     return density
 
 
-def _figure_5(page: Page) -> None:
+def _figure_5(page: JoinsPage) -> None:
     page.section(
         "Figure 5: optimality over basic window size and load",
         "φ (Section 5.1.1) for a broad and a narrow match probability over a window of 20 s. "
@@ -73,7 +73,7 @@ def _figure_5(page: Page) -> None:
     phi: dict[tuple[Any, Any], list[Any]] = {(row[0], row[1]): row[2:] for row in rows}
     broad, narrow, fine = phi["broad", 0.25], phi["narrow", 0.25], phi["narrow", 0.025]
     good = broad[0] < broad[2] and narrow[0] < broad[0] < fine[0]
-    page.claim(
+    page.states(
         "5",
         "φ falls with fewer resources and with more skew; smaller basic windows are better",
         f"b/w = 0.25: φ = {broad[0]:.2f} at r' = 0.05 and {broad[2]:.2f} at 0.6; narrow peak "
@@ -82,7 +82,7 @@ def _figure_5(page: Page) -> None:
     )
 
 
-def _figure_6(page: Page) -> None:
+def _figure_6(page: JoinsPage) -> None:
     page.section(
         "Figure 6: match density over age",
         "Matches per comparison relative to the mean, τ = 5/8 ς. With the generator as described "
@@ -99,7 +99,7 @@ def _figure_6(page: Page) -> None:
     page.curves("figure-6", ages, curves, xlabel="age, s", ylabel="relative match density")
     peaks = {name: (ages[int(np.argmax(curve))], max(curve)) for name, curve in curves.items()}
     low, high = peaks["κ = 0.6, window 2"], peaks["κ = 0.8, window 2"]
-    page.claim(
+    page.states(
         "6",
         "f₁ has one peak, steeper at κ = 0.8 than at 0.6, when stream 2 is delayed by τ = 5/8 ς",
         f"one peak at {low[0]:g} s, {low[1]:.1f} times the mean at κ = 0.6 and {high[1]:.1f} times "
@@ -111,7 +111,7 @@ def _figure_6(page: Page) -> None:
 
 
 def _over_skew(
-    page: Page, name: str, scene: Scene, skews: tuple[float, ...]
+    page: JoinsPage, name: str, scene: Scene, skews: tuple[float, ...]
 ) -> dict[str, list[float]]:
     curves: dict[str, list[float]] = {}
     for skew in skews:
@@ -122,7 +122,7 @@ def _over_skew(
     return curves
 
 
-def _figure_13(page: Page) -> None:
+def _figure_13(page: JoinsPage) -> None:
     page.section(
         "Figure 13: selective processing over skew, overlap of at least 4",
         "500 tuples/s, τ = 5/8 ς. Rate adaptation alone looks at the wrong end of the window.",
@@ -133,7 +133,7 @@ def _figure_13(page: Page) -> None:
     low, high = skews.index(0.2), skews.index(0.8)
     rate, four = curves["rate"], curves["rate + time + direction"]
     gains = [four[k] / curves["random dropping"][k] for k in (low, high)]
-    page.claim(
+    page.states(
         "13",
         "the gain of time correlation and direction rises with skew; rate adaptation alone gains "
         "nothing from skew",
@@ -143,7 +143,7 @@ def _figure_13(page: Page) -> None:
     )
 
 
-def _figure_14(page: Page) -> None:
+def _figure_14(page: JoinsPage) -> None:
     page.section(
         "Figure 14: basic window size",
         "Matches per second at 500 tuples/s, κ = 0.6; without an index w = 20 s, with one w = 200 "
@@ -172,7 +172,7 @@ def _figure_14(page: Page) -> None:
     time, ident = "index, time_sorted", "index, id_sorted"
     peak = max(output[time, b] for kind, b in output if kind == time and b != "none")
     losses = [1 - output[ident, b] / output[time, b] for b in (small, large)]
-    page.claim(
+    page.states(
         "14",
         "small basic windows give more output; with an index very small ones give less; identifier "
         "order gives much less, above all with large basic windows",
@@ -186,7 +186,7 @@ def _figure_14(page: Page) -> None:
     )
 
 
-def _figure_15(page: Page) -> None:
+def _figure_15(page: JoinsPage) -> None:
     page.section(
         "Figure 15: improvement over random dropping, with and without indexes",
         "Overlap of at least 3 (κ = 0.6) and equality of single values; w = 20 s without, 200 s "
@@ -219,7 +219,7 @@ def _figure_15(page: Page) -> None:
     )  # fmt: skip
     last = rows[-1]
     started = [row[0] for row in rows if row[3] > 1.02]
-    page.claim(
+    page.states(
         "15",
         "up to 500 % more than random dropping without an index, more for overlap than for "
         "equality; with an inverted index none up to 300/s, up to about 100 % at 500/s; none with "
@@ -238,7 +238,7 @@ def _equi(single: Workload, rate: float) -> list[Scene]:
     return [scan, scan.but(method="hash")]
 
 
-def _figure_16(page: Page) -> None:
+def _figure_16(page: JoinsPage) -> None:
     page.section(
         "Figure 16: utility-based shedding over the skew of utilities",
         "Output utility with utility-based shedding over that without; three types with utilities "
@@ -259,7 +259,7 @@ def _figure_16(page: Page) -> None:
     page.curves("figure-16", skews, curves, xlabel="skew k", ylabel="utility, with / without")
     ends = {model: (curves[f"plan, {model}"][0], curves[f"plan, {model}"][-1]) for model in models}
     good = ends["inverse"][1] > ends["uniform"][1] > 1.05 and abs(ends["direct"][1] - 1) < 0.1
-    page.claim(
+    page.states(
         "16",
         "utility gained rises with k for uniform and inverse frequencies, is almost stable for "
         "direct ones, and is best for inverse ones",
@@ -268,7 +268,7 @@ def _figure_16(page: Page) -> None:
     )
 
 
-def _figure_17(page: Page) -> None:
+def _figure_17(page: JoinsPage) -> None:
     page.section(
         "Figure 17: utility-based shedding over the number of types",
         "Utilities follow a Zipf law from 1 down to 1/x; frequencies inversely proportional.",
@@ -285,7 +285,7 @@ def _figure_17(page: Page) -> None:
     page.curves("figure-17", domains, curves, xlabel="types", ylabel="utility, with / without")
     steep = curves["x = 20"]
     good = steep[0] > steep[1] and steep[-2] - steep[-1] < steep[0] - steep[1]
-    page.claim(
+    page.states(
         "17",
         "the gain first falls with the number of types and then stabilises",
         "x = 20: " + ", ".join(f"{g:.2f} at {d}" for d, g in zip(domains, steep, strict=True)),

@@ -9,14 +9,14 @@ import numpy as np
 from planning.joins import experiments
 from planning.joins.generator import BURST, Workload
 from planning.joins.model import Windows
-from planning.joins.page import Page
+from planning.joins.page import JoinsPage
 from planning.joins.scene import Scene
 
 PENTIUM = 156_250.0  # comparisons per second at which Figure 7's text holds
 SKEWS = experiments.SKEWS
 
 
-def figure_7(page: Page) -> None:
+def figure_7(page: JoinsPage) -> None:
     """Draw the drop rates of the unshed join."""
     page.section(
         "Figure 7: dropped tuples per second, unshed join",
@@ -42,7 +42,7 @@ def figure_7(page: Page) -> None:
     text = f"{half:.0%} without an index"
     if not page.quick:
         text += f"; {curves['inverted index, 100/s'][3] / 200.0:.0%} with one"
-    page.claim(
+    page.states(
         "7",
         "about half of the tuples dropped at 50/s and w = 125 s without an index, about a quarter "
         "at 100/s and w = 625 s with one",
@@ -50,7 +50,7 @@ def figure_7(page: Page) -> None:
     )
 
 
-def figures_8_9(page: Page) -> None:
+def figures_8_9(page: JoinsPage) -> None:
     """Draw a burst over aligned streams."""
     page.section(
         "Figures 8 and 9: a burst, streams aligned in time (τ = 0)",
@@ -64,12 +64,12 @@ def figures_8_9(page: Page) -> None:
     random, first = found["random dropping"], found["Algorithm 1"]
     ours = found["feed-forward with the plan"]
     r = [b.trace.fractions[np.searchsorted(b.trace.time, 74.9), 0] for b in (first, ours)]
-    page.claim(
+    page.states(
         "8",
         "r adapts to the rates 100, 500, 300, 100 tuples/s",
         f"1 before the burst; at its end {r[0]:.2f} by Algorithm 1, {r[1]:.2f} by feed-forward",
     )
-    page.claim(
+    page.states(
         "9",
         "rate adaptation gains about 100 % over random dropping at 500/s, about 50 % at 300/s",
         f"Algorithm 1: {first.burst / random.burst - 1:.0%} at 500/s, "
@@ -79,7 +79,7 @@ def figures_8_9(page: Page) -> None:
     )
 
 
-def figures_11_12(page: Page) -> None:
+def figures_11_12(page: JoinsPage) -> None:
     """Draw the burst over shifted streams."""
     page.section(
         "Figures 11 and 12: the same burst with a time shift (τ = 5/8 ς)",
@@ -95,13 +95,13 @@ def figures_11_12(page: Page) -> None:
     high = [b.burst + b.elevated for b in (first, third, fourth, ours)]
     at = np.searchsorted(fourth.trace.time, 100.0)
     shares = fourth.trace.fractions[at]
-    page.claim(
+    page.states(
         "11",
         "the fraction of the less useful window, r₂, falls first",
         f"at 300/s r₁ = {shares[0]:.2f}, r₂ = {shares[1]:.2f}: the less useful window falls first",
         "here it is window 1 (see Figure 6)",
     )
-    page.claim(
+    page.states(
         "12",
         "when rates rise, time correlation adds about 50 % to rate adaptation, and join direction "
         "about 40 % more",
@@ -113,7 +113,7 @@ def figures_11_12(page: Page) -> None:
 
 
 def _burst(
-    page: Page, name: str, scene: Scene, window: int
+    page: JoinsPage, name: str, scene: Scene, window: int
 ) -> dict[str, experiments.Burst]:
     found = experiments.burst_outputs(scene)
     page.table(
@@ -141,7 +141,7 @@ def _burst(
     return {b.name: b for b in found}
 
 
-def figure_10(page: Page) -> None:
+def figure_10(page: JoinsPage) -> None:
     """Tabulate rate adaptation over skew and window."""
     page.section(
         "Figure 10: rate adaptation over skew and window size (τ = 0)",
@@ -164,7 +164,7 @@ def figure_10(page: Page) -> None:
     )
     gain = {(row[0], row[1]): row[5] for row in rows}
     good = gain[20.0, 0.2] < gain[20.0, 0.8] and gain[10.0, 0.8] < gain[40.0, 0.8]
-    page.claim(
+    page.states(
         "10",
         "the gain of rate adaptation rises with skew and with the window",
         f"w = 20 s: {gain[20.0, 0.2]:.2f} at κ = 0.2, {gain[20.0, 0.8]:.2f} at 0.8; κ = 0.8: "

@@ -22,9 +22,8 @@ from planning.errors import InvalidInput, check_between
 from planning.joins import probe
 from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.engine import Matches, Selection, WindowedJoin
-from planning.joins.model import Tuples, combine_utilities, types_in_range
+from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.plan import Plan, Setting
-from planning.joins.statistics import merge
 
 SMOOTHING = 0.2  # weight of the newest batch in running means
 CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick

@@ -18,10 +18,9 @@ from planning.errors import StatisticsError
 from planning.families import Outcome
 from planning.joins.engine import WindowedJoin
 from planning.joins.layout import Layout
-from planning.joins.model import Tuples, combine_utilities, types_in_range
+from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.plan import Plan
 from planning.joins.shedder import Shedder
-from planning.joins.statistics import merge
 
 
 def evaluate(

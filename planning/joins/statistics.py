@@ -15,7 +15,7 @@ import numpy as np
 from planning.arrays import Columns, IntArray, frozen_ints
 from planning.errors import StatisticsError
 from planning.joins.layout import Layout
-from planning.joins.model import Condition, Tuples, Windows, concatenate
+from planning.joins.model import Condition, Tuples, Windows, merge
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,20 +144,3 @@ def histogram(
         np.asarray(join.tally.hits.sum(axis=0) - before[0]),
         np.asarray(join.tally.comparisons.sum(axis=0) - before[1]),
     )
-
-
-def merge(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
-    """Both streams in order of time: stream, row within the stream, and the tuples.
-
-    At equal times stream 0 comes first.
-
-    >>> from planning.joins.model import single_values
-    >>> s, rows, _ = merge(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
-    >>> s.tolist(), rows.tolist()
-    ([0, 1, 0], [0, 0, 1])
-    """
-    both = concatenate([left, right])
-    stream = np.repeat([0, 1], [len(left), len(right)])
-    rows = np.concatenate([np.arange(len(left)), np.arange(len(right))])
-    order = np.argsort(both.time, kind="stable")
-    return stream[order], rows[order], both.take(order)

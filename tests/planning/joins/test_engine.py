@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from planning.errors import InvalidInput
 from planning.joins.engine import Selection, WindowedJoin
 from planning.joins.generator import Workload
-from planning.joins.model import Condition, Tuples, Windows, single_values, tuples
+from planning.joins.model import Condition, Tuples, Windows, merge, single_values, tuples
 from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
-from planning.joins.statistics import merge
 
 CONDITIONS = [
     Condition("equality"),

@@ -9,8 +9,8 @@ import pytest
 
 from planning.joins import real, simulate
 from planning.joins.engine import WindowedJoin
+from planning.joins.model import merge
 from planning.joins.reference import ScanJoin
-from planning.joins.statistics import merge
 
 
 def test_flights(data: Path) -> None:
