@@ -309,8 +309,10 @@ def test_unknown_holdout_column_and_suite_are_errors_with_a_list(ticks):
     from spark_apps.validate import holdout_columns
 
     columns = {"price": "float", "side": "category"}
-    with pytest.raises(InvalidInput, match=r"\(price, side\), got colour"):
-        holdout_columns(ticks(gate={"holdout_by": ["colour"]}), columns)
+    with pytest.raises(InvalidInput, match=r"\(price, side\), got volume"):
+        holdout_columns(ticks(gate={"holdout_by": ["volume"]}), columns)
+    with pytest.raises(InvalidInput, match=r"\(price, volume, side\), got colour"):
+        ticks(gate={"holdout_by": ["colour"]})
     with pytest.raises(InvalidInput, match="one of .*positions.*tuples.*, got 'trips'"):
         rules.suite_for(ticks(samples={"expectations": "trips"}))
 
