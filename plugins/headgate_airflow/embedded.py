@@ -237,8 +237,6 @@ def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: P
         print(explain_failure(rest, run), file=sys.stderr)
     for definition in streams:
         rest.pause(dag_id(definition), True)
-    say("Airflow stops")
-    airflow.stop(grace_s=SHORT_GRACE_S)
     return len(failed)
 
 
@@ -249,14 +247,25 @@ def run(folder: Path, streams: Path, port: int | None) -> int:
     say = Progress()
     with LocalAirflow(folder, chosen, streams, schedules=False) as airflow:
         failed = plan_once(airflow, definitions, say)
-    if failed:
-        print(f"headgate: {failed} of {len(definitions)} streams failed; Airflow's own output is "
-              f"in {airflow.logs}. Published plans stay in force.", file=sys.stderr)  # fmt: skip
-        return 1
-    say("runtime shedders try the published plans")
+        if not failed:
+            return _try_plans(airflow, definitions, say)
+    print(f"headgate: {failed} of {len(definitions)} streams failed; Airflow's own output is "
+          f"in {airflow.logs}. Published plans stay in force.", file=sys.stderr)  # fmt: skip
+    return 1
+
+
+def _try_plans(
+    airflow: LocalAirflow, definitions: Sequence[StreamDefinition], say: Progress
+) -> int:
+    """Let runtime shedders try the published plans, while Airflow stops; return the exit code."""
+    say("runtime shedders try the published plans; Airflow stops")
+    home, streams = str(airflow.home), str(airflow.streams)
     with _archived_classes(airflow, definitions[0].stream):
-        trial = [sys.executable, "-m", "planning.trial"]
-        return subprocess.call([*trial, "--home", str(airflow.home), "--streams", str(streams)])
+        trial = subprocess.Popen(
+            [sys.executable, "-m", "planning.trial", "--home", home, "--streams", streams]
+        )
+        airflow.stop(grace_s=SHORT_GRACE_S)
+        return trial.wait()
 
 
 @contextmanager
