@@ -6,16 +6,15 @@ processor time, compared within one run.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.rows import Row, measure, row
+from planning import datasets
 from planning.joins import experiments, real, selection, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.generator import Workload
@@ -318,7 +317,7 @@ def _under_a_budget(scene: Scene, plan: Plan) -> tuple[float, str]:
 
 
 def real_streams(quick: bool) -> list[Row]:
-    folder = Path(os.environ.get("HEADGATE_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    folder = datasets.folder()
     if not (folder / "joins").is_dir():
         return [row("real streams", "reported", f"no data in {folder}; set HEADGATE_DATA", None)]
     rows = []

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.spark_grid import cpu_seconds
 from planning.joins.parameters import Parameters
-from planning.streams import Attribute
+from planning.sections import Attribute
 from spark_apps.match_histogram import BLOCK_WINDOWS, build
 from spark_apps.session import session
 

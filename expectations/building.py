@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from planning.streams import Attribute, StreamDefinition
+from planning.sections import Attribute
+from planning.streams import StreamDefinition
 
 Expectation = dict[str, Any]
 Suite = dict[str, Any]

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+NOUNS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
+"""What every family offers by name, and the module that holds it."""
 
-def load(package: str, name: str, rooms: Mapping[str, str]) -> Any:
+
+def load(package: str, name: str, rooms: Mapping[str, str] = NOUNS) -> Any:
     """Return what ``package`` offers as ``name``; ``rooms`` tells which module holds it.
 
-    >>> load("planning.sifter", "Plan", {"Plan": "plan"}).__module__
+    >>> load("planning.sifter", "Plan").__module__
     'planning.sifter.plan'
     """
     if name not in rooms:

@@ -12,7 +12,8 @@ from upath import UPath
 
 from planning.arrays import BoolArray, Columns
 from planning.errors import StatisticsError
-from planning.streams import Attribute, StreamDefinition
+from planning.sections import Attribute
+from planning.streams import StreamDefinition
 
 
 def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -58,8 +59,14 @@ def read_json_lines(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
     ...     read_json_lines(path, ["volume"])
     {'volume': array([700.,  nan])}
     """
-    with path.open("rb") as stream:
-        return columns_of(pj.read_json(stream), names)
+    try:
+        with path.open("rb") as stream:
+            table = pj.read_json(stream)
+    except (pa.ArrowException, OSError) as error:
+        raise StatisticsError(
+            f"{path} does not hold one JSON object per line ({error}); write it again"
+        ) from None
+    return columns_of(table, names)
 
 
 def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -52,8 +52,8 @@ def session(app: str) -> SparkSession:
 def spark_path(path: UPath) -> str:
     """Return a path as Spark's file systems name it.
 
-    >>> spark_path(UPath("/tmp/a")), spark_path(UPath("file:///tmp/a"))
-    ('file:///tmp/a', 'file:///tmp/a')
+    >>> spark_path(UPath("/data/a")), spark_path(UPath("file:///data/a"))
+    ('file:///data/a', 'file:///data/a')
     """
     if path.protocol in ("", "file"):
         return "file://" + path.absolute().path

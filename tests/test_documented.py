@@ -27,6 +27,7 @@ MODULES = [
     "planning.reproduction",
     "planning.samples",
     "planning.sampling",
+    "planning.sections",
     "planning.streams",
     "planning.stages.collect",
     "planning.stages.gate",

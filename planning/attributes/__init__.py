@@ -32,8 +32,6 @@ from planning import lazy
 
 __all__ = ["Plan", "Shedder", "Statistics"]
 
-_ROOMS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
-
 
 def __getattr__(name: str) -> Any:
-    return lazy.load(__name__, name, _ROOMS)
+    return lazy.load(__name__, name)

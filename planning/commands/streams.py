@@ -21,8 +21,9 @@ from planning.commands.options import (
 from planning.console import print_table
 from planning.definition_errors import read_yaml
 from planning.errors import DefinitionError, Problem
-from planning.home import Home
-from planning.streams import Attribute, StreamDefinition, load
+from planning.query_files import locate
+from planning.sections import Attribute
+from planning.streams import StreamDefinition, load
 
 LONGEST_CELL = 300
 
@@ -123,16 +124,13 @@ def _yaml(value: Any) -> str:
 
 def _absent_queries(definition: StreamDefinition) -> DefinitionError | None:
     """Return the problem of a definition whose file of queries is not there."""
-    file, source = definition.queries.file, Path(definition.source)
-    if file is None or (source.parent / file).is_file():
+    file, source = definition.queries.file, definition.source
+    if file is None or (path := locate(file, source)).exists():
         return None
-    below_home = Home.from_environment().resolve(file)
-    if below_home.exists():
-        return None
-    _, lines = read_yaml(source)
+    _, lines = read_yaml(Path(source))
     line = lines.get(("queries", "file"), 1)
-    allowed = f"a file beside the definition, or {below_home}"
-    return DefinitionError([Problem(str(source), line, "queries.file", allowed, repr(file))])
+    allowed = f"a file beside the definition, or {path}"
+    return DefinitionError([Problem(source, line, "queries.file", allowed, repr(file))])
 
 
 def _report(bad: list[DefinitionError]) -> None:

@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Optimum", "Plan", "QueryNetwork", "Shedder", "Statistics", "optimum"]
 
-_ROOMS = {
-    "Optimum": "solve",
-    "Plan": "plan",
-    "QueryNetwork": "network",
-    "Shedder": "shedder",
-    "Statistics": "statistics",
-    "optimum": "solve",
-}
+_ROOMS = {**lazy.NOUNS, "Optimum": "solve", "QueryNetwork": "network", "optimum": "solve"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -104,12 +105,12 @@ def wiki_users(folder: Path) -> RealPair:
     return RealPair("wiki users", parts[0], parts[1], windows, Condition("equality"), "hash")
 
 
-def _read(folder: Path, name: str):  # type: ignore[no-untyped-def]
+def _read(folder: Path, name: str) -> Any:
     import pyarrow.parquet as pq
 
     return pq.read_table(folder / "joins" / f"{name}.parquet")
 
 
-def _seconds(table) -> FloatArray:  # type: ignore[no-untyped-def]
+def _seconds(table: Any) -> FloatArray:
     moments = table.column("timestamp").to_numpy().astype("datetime64[ms]").astype(np.int64)
     return np.asarray(moments / 1000.0)

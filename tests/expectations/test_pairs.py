@@ -9,7 +9,7 @@ import pytest
 
 from expectations import pairs, rules
 from planning.errors import InvalidInput
-from planning.streams import Attribute, Samples
+from planning.sections import Attribute, Samples
 
 
 def definition(**changes: Any) -> Any:

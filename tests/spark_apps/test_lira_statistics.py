@@ -18,7 +18,7 @@ class Definition:
 
     def __init__(self) -> None:
         from planning.lira.parameters import Parameters
-        from planning.streams import Attribute, Queries, Query
+        from planning.sections import Attribute, Queries, Query
 
         self.parameters = Parameters(regions=30, cells=16)
         names = ("object_id", "time", "x", "y", "speed")

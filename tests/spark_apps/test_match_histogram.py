@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from planning.errors import StatisticsError
-from planning.streams import Attribute, Gate, Validity
+from planning.sections import Attribute, Gate, Validity
 
 pytestmark = pytest.mark.spark
 

@@ -42,8 +42,11 @@ def test_an_acknowledgement_fits_its_schema():
     word = Acknowledgement(
         node="edge-1", version=3, at="2026-01-02T03:04:05.5Z", counters={"kept": 1, "load": 0.5}
     )
-    schema = schemas.schemas()["acknowledgement"]
-    jsonschema.validate(json.loads(acknowledgement.encode(word)), schema)
+    document = json.loads(acknowledgement.encode(word))
+    validator = jsonschema.Draft202012Validator(schemas.schemas()["acknowledgement"])
+    validator.validate(document)
+    assert not validator.is_valid(document | {"version": "three"})
+    assert not validator.is_valid({k: v for k, v in document.items() if k != "node"})
 
 
 def test_a_manifest_of_the_wrong_kind_does_not_fit():

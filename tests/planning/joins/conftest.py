@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from planning.joins.model import Condition, Tuples, Windows, tuples
 from planning.joins.parameters import Parameters
-from planning.streams import Attribute, Gate, Validity
+from planning.sections import Attribute, Gate, Validity
 
 KEYWORDS = tuple(f"keyword_{k}" for k in range(10))
 
@@ -69,16 +67,6 @@ def news() -> Callable[..., Any]:
 def stream_of() -> Callable[..., Tuples]:
     """Return the maker of random streams."""
     return random_stream
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """Return the folder of real data sets, or skip."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    folder = Path(os.environ.get("HEADGATE_DATA") or beside)
-    if not folder.is_dir():
-        pytest.skip(f"real data sets are not in {folder}; set HEADGATE_DATA to their folder")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from planning.joins.model import merge
 from planning.joins.reference import ScanJoin
 
 
-def test_flights(data: Path) -> None:
-    pair = real.flights(data).shortened(0.1)
+def test_flights(shared_data: Path) -> None:
+    pair = real.flights(shared_data).shortened(0.1)
     early, late = pair.halves()
     plan = pair.plan(early)
     for outcome in simulate.measure(plan, late[0], late[1], (0.1, 0.3)):
@@ -22,16 +22,16 @@ def test_flights(data: Path) -> None:
         assert outcome.passed_fraction == pytest.approx(outcome.load, abs=0.01)
 
 
-def test_wiki_keywords_by_set_size(data: Path) -> None:
-    pair = real.wiki_keywords(data)
+def test_wiki_keywords_by_set_size(shared_data: Path) -> None:
+    pair = real.wiki_keywords(shared_data)
     early, late = pair.halves()
     plan = pair.plan(early, (0, 1, 2, 3))
     for outcome in simulate.measure(plan, late[0], late[1], (0.1, 0.5)):
         assert outcome.quality > 1.5 * outcome.random_quality
 
 
-def test_the_inverted_index_joins_real_keyword_sets_completely(data: Path) -> None:
-    pair = real.wiki_keywords(data)
+def test_the_inverted_index_joins_real_keyword_sets_completely(shared_data: Path) -> None:
+    pair = real.wiki_keywords(shared_data)
     left, right = pair.left.slice(0, 1500), pair.right.slice(0, 500)
     stream, rows, batch = merge(left, right)
     join = WindowedJoin(pair.windows, pair.condition)

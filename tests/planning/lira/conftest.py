@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "lira"
 
 
 @pytest.fixture(scope="session")

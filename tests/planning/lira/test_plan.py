@@ -24,7 +24,7 @@ from planning.lira.simulate import evaluate, in_order, server_view
 from planning.lira.stations import RoamingNode, Stations, broadcasts, place_evenly
 from planning.lira.statistics import Statistics, build
 from planning.runtime import ThrotLoop
-from planning.streams import Attribute, Query
+from planning.sections import Attribute, Query
 
 
 class Definition:

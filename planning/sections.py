@@ -1,0 +1,185 @@
+"""The parts that a stream definition is made of, each with its defaults and what they mean."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """Base of every part of a definition: immutable, and a typing error is an error.
+
+    Examples
+    --------
+    >>> Gate(lodas=[0.5])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for Gate
+    lodas
+      Extra inputs are not permitted ...
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Attribute(Section):
+    """One attribute of the stream's tuples, with its domain.
+
+    Examples
+    --------
+    >>> Attribute(name="price", domain=(0, 100), unit="EUR").bounds
+    (0.0, 100.0)
+    >>> Attribute(name="side", type="category", values=("buy", "sell")).bounds
+    (0.0, 2.0)
+    """
+
+    name: str = Field(min_length=1)
+    type: Literal["float", "int", "category"] = "float"
+    domain: tuple[float, float] | None = None
+    values: tuple[str, ...] = ()
+    unit: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _domain_fits_type(self) -> Self:
+        if self.type == "category":
+            if len(self.values) < 2 or len(set(self.values)) != len(self.values):
+                raise ValueError(
+                    f"a category attribute with at least two distinct values, "
+                    f"got values: {list(self.values)}"
+                )
+            return self
+        if self.domain is None:
+            raise ValueError("an attribute with domain: [low, high], got none")
+        low, high = self.domain
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"an attribute with finite domain low < high, got [{low:g}, {high:g}]")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return [low, high]; a category counts as its codes 0 … k − 1, each one unit wide."""
+        return self.domain if self.domain is not None else (0.0, float(len(self.values)))
+
+
+class Samples(Section):
+    """Where monitoring samples come from, and what makes a batch usable.
+
+    Examples
+    --------
+    >>> samples = Samples(landing="s3://market/ticks", format="jsonl", min_rows=5000)
+    >>> samples.format, samples.min_rows, samples.max_quarantined
+    ('jsonl', 5000, 0.1)
+    """
+
+    landing: str = Field("", description="Folder or URL; empty: landing/<stream> in the home.")
+    format: Literal["parquet", "jsonl"] = Field("parquet", description="Format of the files.")
+    time_column: str | None = Field(None, description="A further column with a row's time.")
+    settle_s: float = Field(5.0, ge=0, description="JSON lines count so long after the last write.")
+    expectations: str = Field("tuples", description="Suite that judges the rows on Spark.")
+    min_rows: int = Field(100, ge=1, description="Fewer clean rows reject the batch.")
+    max_quarantined: Fraction = Field(0.1, description="A larger share of bad rows rejects it.")
+    max_age_s: float | None = Field(None, gt=0, description="An older newest row rejects it.")
+
+
+class Query(Section):
+    """One continual query: ranges per attribute (absent: everything) or a SQL WHERE text.
+
+    Examples
+    --------
+    >>> cheap = Query(name="cheap", ranges={"price": (0, 30)}, weight=2)
+    >>> large = Query(name="large", where="volume >= 600 AND price < 50")
+    >>> Queries(inline=(cheap, large)).inline[0].ranges
+    {'price': (0.0, 30.0)}
+    """
+
+    name: str = ""
+    ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    where: str | None = None
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    qos_slope: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.where is not None and self.ranges:
+            raise ValueError("a query with either ranges or where, got both")
+        for attribute, (low, high) in self.ranges.items():
+            if not low <= high:
+                raise ValueError(f"a range low <= high on {attribute}, got [{low:g}, {high:g}]")
+        return self
+
+
+class Queries(Section):
+    """The stream's queries: written here, or read from a file of JSON lines or Parquet.
+
+    Examples
+    --------
+    >>> Queries(file="ticks.queries.jsonl").inline
+    ()
+    >>> [q.weight for q in Queries(inline=[{"ranges": {"price": [0, 30]}, "weight": 2}]).inline]
+    [2.0]
+    """
+
+    file: str | None = Field(None, description="Beside the definition, below the home, or a URL.")
+    inline: tuple[Query, ...] = Field((), description="Queries written in the definition.")
+
+
+class Gate(Section):
+    """When a new plan may replace the published one.
+
+    Examples
+    --------
+    >>> strict = Gate(loads=(0.2, 0.5, 0.8), holdout=0.3, tolerance=0.0)
+    >>> strict.loads, Gate().loads
+    ((0.2, 0.5, 0.8), (0.3, 0.5, 0.7))
+    """
+
+    loads: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        (0.3, 0.5, 0.7), description="Loads at which a new plan is tried."
+    )
+    holdout: float = Field(0.25, gt=0, lt=1, description="Share of the rows kept for the trial.")
+    holdout_by: tuple[str, ...] = Field(
+        (), description="Rows that agree in these columns are held out together; empty: any row."
+    )
+    tolerance: float = Field(
+        0.02, ge=0, allow_inf_nan=False, description="How much worse a new plan may be."
+    )
+
+    @field_validator("loads")
+    @classmethod
+    def _some_loads(cls, loads: tuple[float, ...]) -> tuple[float, ...]:
+        if not loads:
+            raise ValueError("at least one load in (0, 1]")
+        return loads
+
+
+class Validity(Section):
+    """How long a plan may be used, and what a consumer does once it has expired.
+
+    Examples
+    --------
+    >>> Validity(valid_for_s=3600, fallback="pass")
+    Validity(valid_for_s=3600.0, fallback='pass')
+    """
+
+    valid_for_s: float | None = Field(None, gt=0, description="Empty: until it is replaced.")
+    fallback: Literal["keep", "pass", "uniform"] = Field(
+        "uniform", description="Afterwards: keep the plan, pass everything, or drop evenly."
+    )
+
+
+class Retention(Section):
+    """How much history is kept.
+
+    Examples
+    --------
+    >>> Retention(versions=10)
+    Retention(versions=10, runs=20)
+    """
+
+    versions: int = Field(50, ge=2, description="Published versions that are kept.")
+    runs: int = Field(20, ge=1, description="Runs whose files are kept.")
