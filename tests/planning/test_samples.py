@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from upath import UPath
 
+from planning.errors import StatisticsError
 from planning.samples import in_domain, read_columns, read_json_lines
 from planning.streams import parse
 
@@ -35,6 +36,15 @@ def test_dates_and_iso_texts_are_times_too(tmp_path):
     read = read_json_lines(UPath(tmp_path / "a.jsonl"), ["time"])["time"]
     assert read[0] == MOMENT.replace(microsecond=0).timestamp()
     assert np.isnan(read[1])
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"price": 1.0}\n{"price": ')
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(StatisticsError, match=r"a\.jsonl does not hold one JSON object per line"):
+        read_json_lines(UPath(tmp_path / "a.jsonl"), ["price"])
+    with pytest.raises(StatisticsError, match=r"a\.parquet is not a whole Parquet file"):
+        read_columns(UPath(tmp_path / "a.parquet"), ["price"])
 
 
 def test_numbers_are_floats_and_null_is_nan(tmp_path):
