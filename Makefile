@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PORT ?=
+DATABASE ?=
+EMBEDDED = $(BIN)/python -m headgate_airflow.embedded
+EMBEDDED_OPTIONS = $(if $(PORT),--port $(PORT)) $(if $(DATABASE),--database $(DATABASE))
 
 export PYTHONPATH := plugins
 export MPLBACKEND := Agg
@@ -22,10 +25,10 @@ $(READY): requirements.txt pyproject.toml
 setup: $(READY) ## Create the environment (every other target does it by itself)
 
 run: $(READY) ## Plan the demo streams through Airflow once, shed with the plans, write a report
-	@source .ci/java && $(BIN)/python -m headgate_airflow.embedded run $(if $(PORT),--port $(PORT))
+	@source .ci/java && $(EMBEDDED) run $(EMBEDDED_OPTIONS)
 
 up: $(READY) ## Start Airflow with the demo streams on localhost and stay; Ctrl-C stops it
-	@source .ci/java && $(BIN)/python -m headgate_airflow.embedded up $(if $(PORT),--port $(PORT))
+	@source .ci/java && $(EMBEDDED) up $(EMBEDDED_OPTIONS)
 
 test: $(READY) ## Run all tests
 	@source .ci/java && $(BIN)/python -m pytest $(ARGS)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The first example of a test may import a family or compile its kernels.
+settings.register_profile("headgate", deadline=None)
+settings.load_profile("headgate")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STREAMS = REPOSITORY / "dags" / "streams"
+sys.path.insert(0, str(REPOSITORY / "tests" / "support"))  # modules that test modules share
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,11 @@ def plan_demo(definition: Any, root: Path, batch: int = 0) -> Planned:
     local.statistics(run)
     solve.solve(run)
     return Planned(home, definition, run, kind)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return REPOSITORY
 
 
 @pytest.fixture(scope="session")

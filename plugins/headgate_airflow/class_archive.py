@@ -58,3 +58,9 @@ class Rehearsal:
         if self._process.wait() == 0 and self._written.exists():
             self._written.replace(self.archive)
         self._scratch.cleanup()
+
+    def abandon(self) -> None:
+        """Stop at once and keep nothing."""
+        self._process.terminate()
+        self._process.wait()
+        self._scratch.cleanup()

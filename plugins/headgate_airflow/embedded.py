@@ -240,12 +240,11 @@ def plan_once(airflow: LocalAirflow, streams: Sequence[StreamDefinition], say: P
     return len(failed)
 
 
-def run(folder: Path, streams: Path, port: int | None) -> int:
+def run(airflow: LocalAirflow) -> int:
     """Plan every demo stream once and try the plans; return the exit code."""
-    chosen = _port(port, free_port, "run")
-    definitions = demo_streams(streams)
+    definitions = demo_streams(airflow.streams)
     say = Progress()
-    with LocalAirflow(folder, chosen, streams, schedules=False) as airflow:
+    with airflow:
         failed = plan_once(airflow, definitions, say)
         if not failed:
             return _try_plans(airflow, definitions, say)
@@ -277,17 +276,20 @@ def _archived_classes(airflow: LocalAirflow, stream: str) -> Iterator[None]:
         return
     newest = max((airflow.home / "runs" / stream).iterdir(), key=lambda run: run.stat().st_mtime)
     rehearsal = Rehearsal(newest, archive, airflow.environment())
-    yield
+    try:
+        yield
+    except BaseException:
+        rehearsal.abandon()
+        raise
     print("Keeping Spark's classes for a quicker start next time ...", flush=True)
     rehearsal.end()
 
 
-def up(folder: Path, streams: Path, port: int | None) -> int:
+def up(airflow: LocalAirflow) -> int:
     """Start Airflow with its UI and stay until interrupted."""
-    chosen = _port(port, lambda: UI_PORT, "up")
-    definitions = demo_streams(streams)
+    definitions = demo_streams(airflow.streams)
     say = Progress()
-    with LocalAirflow(folder, chosen, streams) as airflow:
+    with airflow:
         airflow.check_java()
         say("Airflow starts")
         airflow.migrate()
@@ -314,8 +316,8 @@ def up(folder: Path, streams: Path, port: int | None) -> int:
             time.sleep(1)
 
 
-def _port(port: int | None, default: Callable[[], int], command: str) -> int:
-    chosen = port if port is not None else default()
+def _port(port: int | None, command: str) -> int:
+    chosen = port or (free_port() if command == "run" else UI_PORT)
     if not is_free(chosen):
         raise LocalAirflowError(
             f"port {chosen} is taken by another program; choose another one: "
@@ -345,11 +347,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=os.environ.get("PORT") or None)
     parser.add_argument("--var", type=Path, default=REPOSITORY / "var", help="where all is kept")
     parser.add_argument("--streams", type=Path, default=REPOSITORY / "dags" / "streams")
+    parser.add_argument("--database", help="URL of Airflow's database; a file below var without")
     arguments = parser.parse_args(argv)
     command = {"run": run, "up": up}[arguments.command]
     with _interruptible():
         try:
-            return command(arguments.var.resolve(), arguments.streams.resolve(), arguments.port)
+            airflow = LocalAirflow(
+                arguments.var.resolve(),
+                _port(arguments.port, arguments.command),
+                arguments.streams.resolve(),
+                schedules=arguments.command == "up",
+                database=arguments.database,
+            )
+            return command(airflow)
         except KeyboardInterrupt:
             print("\nstopped", file=sys.stderr)
             return 130

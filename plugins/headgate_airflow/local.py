@@ -36,6 +36,7 @@ from planning.errors import PlanningError
 HOST = "127.0.0.1"
 USER = "admin"
 GRACE_S = 8.0
+DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 COMPONENTS = {
     "api-server": ("api-server",),
@@ -69,12 +70,16 @@ def is_free(port: int) -> bool:
 
 @dataclass
 class LocalAirflow:
-    """One Airflow below ``folder``; use it as a context manager, so that nothing stays running."""
+    """One Airflow below ``folder``; use it as a context manager, so that nothing stays running.
+
+    Its metadata database is a file below ``folder``, unless ``database`` is the URL of another.
+    """
 
     folder: Path
     port: int
     streams: Path = REPOSITORY / "dags" / "streams"
     schedules: bool = True
+    database: str | None = None
     processes: dict[str, psutil.Popen] = field(default_factory=dict)
     _lock: IO[str] | None = None
 
@@ -119,6 +124,8 @@ class LocalAirflow:
         }
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
         inherited.pop("PYTHONDONTWRITEBYTECODE", None)  # would recompile Airflow at every start
+        if self.database:
+            inherited[DATABASE] = self.database
         binaries = str(Path(sys.executable).parent)
         return {
             **inherited,
@@ -170,7 +177,7 @@ class LocalAirflow:
     def migrate(self) -> None:
         """Bring the metadata database up to date, if this Airflow version has not done so yet."""
         stamp = self.folder / "airflow" / "migrated"
-        wanted = version("apache-airflow-core")
+        wanted = f"{version('apache-airflow-core')} {self._database_digest()}"
         if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
             return
         self.command("db", "migrate")
@@ -271,11 +278,16 @@ class LocalAirflow:
         _end(left, 0)
         self._pids.unlink()
 
+    def _database_digest(self) -> str:
+        """Digest of the database's URL, which may hold a password."""
+        return hashlib.sha256((self.database or "").encode()).hexdigest()
+
     def _dag_digest(self) -> str:
         """Digest of everything that shapes the DAGs."""
         folders = [REPOSITORY / "dags", REPOSITORY / "plugins", self.streams]
         folders.append(REPOSITORY / "planning")
-        digest = hashlib.sha256(str((self.streams, self.schedules)).encode())
+        shape = (self.streams, self.schedules, self._database_digest())
+        digest = hashlib.sha256(str(shape).encode())
         for path in sorted({p for folder in folders for p in folder.rglob("*")}):
             if path.suffix in (".py", ".yaml"):
                 digest.update(str(path).encode() + path.read_bytes())

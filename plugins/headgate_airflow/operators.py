@@ -160,17 +160,12 @@ class PublishOperator(StageOperator):
 
         created_at = datetime.now(UTC).isoformat(timespec="seconds")
         dry_run = context["params"]["dry_run"]
-        manifest = publish(home, run, created_at=created_at, dry_run=dry_run)
-        if manifest is None:
+        published = publish(home, run, created_at=created_at, dry_run=dry_run)
+        if published is None:
             raise AirflowSkipException(_why_not(run.read("verdict")))
-        context["outlet_events"][self.asset].extra = {
-            "version": manifest["version"],
-            "digest": manifest.get("digest", ""),
-            "stream": self.stream,
-            "family": manifest.get("family", ""),
-            "run": context["run_id"],
-        }
-        return manifest
+        told = {name: published[name] for name in ("version", "digest", "stream", "family")}
+        context["outlet_events"][self.asset].extra = {**told, "run": context["run_id"]}
+        return published
 
 
 def _why_not(verdict: dict[str, Any]) -> str:
@@ -238,9 +233,14 @@ class ValidateOperator(SparkAppOperator):
         super().__init__(app=VALIDATE_APP, **kwargs)
         self.then = STATISTICS_APPS[family].removesuffix(".py")
 
+    def execute(self, context: Context) -> None:
+        """Submit the application; statistics of an earlier attempt no longer count."""
+        _, run = run_of(self.stream, context)
+        run.take(MADE_AHEAD)
+        super().execute(context)
+
     def arguments(self, home: Home, run: Run) -> list[str]:
         """Return the application's arguments: the Data Docs' place, and what to do next."""
-        run.take(MADE_AHEAD)
         folder = home.validation / self.stream
         return [*super().arguments(home, run), "--data-docs", str(folder), "--then", self.then]
 

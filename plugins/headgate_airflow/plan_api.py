@@ -39,9 +39,8 @@ class Rollback(BaseModel):
 @router.get("/streams")
 def streams(user: GetUserDep) -> list[dict[str, Any]]:
     """List the streams that the user may see."""
-    home = Home.from_environment()
-    names = [name for name in views.stream_names(home) if may(user, "GET", name)]
-    return [_stream(views.stream_row(home, name)) for name in names]
+    rows = views.stream_rows(Home.from_environment(), lambda name: may(user, "GET", name))
+    return [_stream(row) for row in rows]
 
 
 @router.get("/streams/{stream}/latest", dependencies=[requires("GET")])

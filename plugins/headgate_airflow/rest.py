@@ -37,11 +37,6 @@ class Rest:
             return False
         return bool(health["metadatabase"]["status"] == "healthy")
 
-    def scheduler_is_up(self) -> bool:
-        """Whether the scheduler's heart beats."""
-        health = self.call("GET", "/api/v2/monitor/health", login=False)
-        return bool(health["scheduler"]["status"] == "healthy")
-
     def has_dag(self, dag_id: str) -> bool:
         """Whether the DAG is known."""
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -78,14 +79,15 @@ class StreamView:
         return self.history.broken
 
 
-def stream_names(home: Home) -> list[str]:
-    """Return the streams that are defined or have a plan, by name."""
-    return sorted(set(definitions()) | set(store_of(home).streams()))
+def stream_rows(home: Home, visible: Callable[[str], bool]) -> list[StreamRow]:
+    """Return the lines of the visible streams that are defined or have a plan, by name."""
+    store, defined = store_of(home), definitions()
+    names = sorted({*defined, *store.streams()})
+    return [_row(home, store, name, defined.get(name)) for name in names if visible(name)]
 
 
-def stream_row(home: Home, stream: str) -> StreamRow:
+def _row(home: Home, store: Store, stream: str, definition: StreamDefinition | None) -> StreamRow:
     """Return a stream's line in the list; a damaged plan shows as such."""
-    store, definition = store_of(home), definitions().get(stream)
     manifest, problem = None, ""
     try:
         manifest = store.latest(stream)
@@ -112,7 +114,7 @@ def stream_row(home: Home, stream: str) -> StreamRow:
 def stream_view(home: Home, stream: str) -> StreamView:
     """Return a stream's page."""
     store = store_of(home)
-    row = stream_row(home, stream)
+    row = _row(home, store, stream, definitions().get(stream))
     try:
         history = store.history(stream)
     except NoPlan:

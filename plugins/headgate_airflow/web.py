@@ -49,9 +49,8 @@ templates.tests["expired"] = views.expired
 @app.get("/", response_class=HTMLResponse)
 def plans(request: Request, user: GetUserDep) -> HTMLResponse:
     """Show the list of streams."""
-    home = Home.from_environment()
-    names = [name for name in views.stream_names(home) if may(user, "GET", name)]
-    return _page(request, "plans.html", rows=[views.stream_row(home, name) for name in names])
+    rows = views.stream_rows(Home.from_environment(), lambda name: may(user, "GET", name))
+    return _page(request, "plans.html", rows=rows)
 
 
 @app.get("/streams/{stream}", response_class=HTMLResponse, dependencies=[requires("GET")])

@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
+import airflow_setup
 import pytest
 
-SETUP = Path(__file__).resolve().parents[1] / "airflow_setup.py"
-spec = importlib.util.spec_from_file_location("airflow_setup", SETUP)
-airflow_setup = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(airflow_setup)
 airflow_setup.prepare()
-
-
-@pytest.fixture(scope="session")
-def repository() -> Path:
-    return airflow_setup.REPOSITORY
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
-import importlib.util
+import os
 import shutil
+import signal
+import subprocess
+import tempfile
+import time
 from pathlib import Path
 
+import airflow_setup
 import pytest
 
-SETUP = Path(__file__).resolve().parents[1] / "airflow_setup.py"
-spec = importlib.util.spec_from_file_location("airflow_setup", SETUP)
-airflow_setup = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(airflow_setup)
 airflow_setup.prepare()
 
-
-@pytest.fixture(scope="session")
-def repository() -> Path:
-    return airflow_setup.REPOSITORY
+from headgate_airflow.local import free_port  # noqa: E402, found where prepare() says
 
 
 @pytest.fixture(scope="session")
@@ -105,14 +103,59 @@ def orders(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def airflow(tmp_path_factory, orders):
-    """A real Airflow with two streams, started by the embedded code."""
-    from headgate_airflow.local import LocalAirflow, free_port, wait_until
+def database():
+    """URL of a real PostgreSQL made for these tests, or None where the machine has none."""
+    if shutil.which("initdb") is None or shutil.which("postgres") is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="headgate-postgres-") as folder:
+        owner = {}
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            owner = {"user": "nobody"}
+            shutil.chown(folder, "nobody")
+        data = f"{folder}/data"
+        subprocess.run(["initdb", "-D", data, "-A", "trust", "-U", "airflow", "--no-sync"],
+                       check=True, capture_output=True, cwd=folder, **owner)  # fmt: skip
+        port = free_port()
+        with open(f"{folder}/log", "wb") as log:
+            server = subprocess.Popen(
+                ["postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", folder, "-F"],
+                stdout=log, stderr=subprocess.STDOUT, cwd=folder, **owner,
+            )  # fmt: skip
+        try:
+            _wait_for_server(port, server)
+            yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
+        finally:
+            server.send_signal(signal.SIGQUIT)  # at once: the data are thrown away
+            server.wait()
+
+
+def _wait_for_server(port: int, server: subprocess.Popen) -> None:
+    import psycopg2
+
+    end = time.monotonic() + 60
+    while True:
+        assert server.poll() is None, "PostgreSQL ended while starting"
+        try:
+            psycopg2.connect(host="127.0.0.1", port=port, user="airflow", dbname="postgres").close()
+        except psycopg2.OperationalError:
+            assert time.monotonic() < end, "PostgreSQL did not start within a minute"
+            time.sleep(0.1)
+        else:
+            return
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory, orders, database):
+    """A real Airflow with two streams, started by the embedded code; on PostgreSQL if possible."""
+    from headgate_airflow.local import LocalAirflow, wait_until
     from headgate_airflow.rest import Rest
 
     folder = tmp_path_factory.mktemp("var")
     streams = Path(orders.source).parent
-    with LocalAirflow(folder, free_port(), streams, schedules=False) as airflow:
+    with LocalAirflow(
+        folder, free_port(), streams, schedules=False, database=database
+    ) as airflow:
         airflow.migrate()
         airflow.start(("api-server", "scheduler"))
         airflow.reserialize()

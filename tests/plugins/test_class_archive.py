@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
-from headgate_airflow import class_archive
+from headgate_airflow import class_archive, embedded
 from headgate_airflow.local import LocalAirflow, free_port
 from upath import UPath
 
@@ -63,3 +65,25 @@ def test_a_rehearsal_that_fails_leaves_nothing(airflow, run):
     archive = class_archive.archive_path(airflow.cache)
     class_archive.Rehearsal(Path(run.folder.path), archive, airflow.environment()).end()
     assert list(airflow.cache.iterdir()) == []
+
+
+def test_an_interrupted_run_stops_its_rehearsal_and_keeps_nothing(airflow, run):
+    started = []
+
+    def interrupted() -> None:
+        with embedded._archived_classes(airflow, run.folder.parent.name):
+            started.extend(psutil.Process().children())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert started
+    assert not any(process.is_running() for process in started)
+    assert list(airflow.cache.iterdir()) == []
+
+
+def test_an_abandoned_rehearsal_is_not_waited_for(airflow, run):
+    archive = class_archive.archive_path(airflow.cache)
+    rehearsal = class_archive.Rehearsal(Path(run.folder.path), archive, airflow.environment())
+    rehearsal.abandon()
+    assert rehearsal._process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)

@@ -177,3 +177,16 @@ def test_airflow_reports_no_import_errors(airflow):
     assert "planning_dags" not in done.stdout + done.stderr
     errors = airflow.rest.call("GET", "/api/v2/importErrors")
     assert errors["total_entries"] == 0
+
+
+def test_it_all_ran_on_postgresql(airflow, database):
+    if database is None:
+        pytest.skip("no PostgreSQL (initdb, postgres) on this machine: Airflow ran on SQLite")
+    import psycopg2
+
+    place = database.replace("+psycopg2", "")
+    with psycopg2.connect(place) as connection, connection.cursor() as cursor:
+        cursor.execute("select state, count(*) from dag_run group by state")
+        states = dict(cursor.fetchall())
+    assert states["success"] >= 2
+    assert states["failed"] >= 1

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 STREAM = """\
 stream: ticks
 family: sifter
