@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rows import Row, best_of, measure, row
-from planning.attributes import cycles, experiments, weather
+from planning.attributes import cycles, experiments, recorded
 from planning.attributes.frontier import solve
-from planning.attributes.generate import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.planner import plan_samples
 from planning.attributes.shedder import Shedder
+from planning.attributes.workload import stream
 from planning.errors import PlanningError
 
-HALF = weather.CYCLES // 2
+HALF = recorded.CYCLES // 2
 BATCH = 50_000
 
 
@@ -115,7 +115,7 @@ def speed(quick: bool) -> list[Row]:
 
 
 def _weather(quick: bool) -> list[Row]:
-    train, test = weather.load(0, HALF), weather.load(HALF, HALF // (4 if quick else 1))
+    train, test = recorded.load(0, HALF), recorded.load(HALF, HALF // (4 if quick else 1))
     found = {
         (c.method, c.load): c
         for c in experiments.compare(experiments.METHODS, (0.8, 0.5), train, test)
@@ -141,8 +141,8 @@ def _weather(quick: bool) -> list[Row]:
 
 
 def _channel(quick: bool) -> list[Row]:
-    train = weather.multiplexed(weather.load(0, HALF))
-    test = weather.multiplexed(weather.load(HALF, HALF // (4 if quick else 1)))
+    train = recorded.multiplexed(recorded.load(0, HALF))
+    test = recorded.multiplexed(recorded.load(HALF, HALF // (4 if quick else 1)))
     rows = []
     for method in ("selection", "periods", "on_change"):
         losses = experiments.share_channel(method, (0.8, 0.5, 0.3), train, test)

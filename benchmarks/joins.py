@@ -15,9 +15,8 @@ import numpy as np
 
 from benchmarks.rows import Row, measure, row
 from planning import datasets
-from planning.joins import experiments, real, selection, simulate
+from planning.joins import experiments, recorded, selection, simulate
 from planning.joins.engine import WindowedJoin
-from planning.joins.generator import Workload
 from planning.joins.layout import automatic_sizes
 from planning.joins.linear_program import optimum
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, merge, tuples
@@ -25,6 +24,7 @@ from planning.joins.plan import Plan
 from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
 from planning.joins.scene import Scene, averaged
 from planning.joins.shedder import Shedder
+from planning.joins.workload import Workload
 
 LOADS = (0.1, 0.2, 0.3, 0.5)
 
@@ -321,7 +321,7 @@ def real_streams(quick: bool) -> list[Row]:
     if not (folder / "joins").is_dir():
         return [row("real streams", "reported", f"no data in {folder}; set HEADGATE_DATA", None)]
     rows = []
-    for make in (real.flights, real.wiki_keywords, real.wiki_users):
+    for make in (recorded.flights, recorded.wiki_keywords, recorded.wiki_users):
         pair = make(folder)
         if quick and len(pair.left) > 50_000:
             pair = pair.shortened(0.25)
@@ -333,7 +333,7 @@ def real_streams(quick: bool) -> list[Row]:
     return rows
 
 
-def real_outcomes(pair: real.RealPair) -> list[tuple[str, Any]]:
+def real_outcomes(pair: recorded.RealPair) -> list[tuple[str, Any]]:
     """Plan on the first half of the recording, try on the second."""
     found = []
     for sizes_ in ((), (0, 1, 2, 3)) if pair.condition.kind == "overlap" else ((),):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from planning.errors import StatisticsError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -26,10 +28,39 @@ def frozen(values: ArrayLike) -> FloatArray:
     return array
 
 
+def single_precision(values: ArrayLike) -> FloatArray:
+    """Round to float32 and back, as the binary form of a plan stores its values.
+
+    >>> single_precision([0.1]).tolist()
+    [0.10000000149011612]
+    """
+    return frozen(np.asarray(values, dtype=np.float32).astype(np.float64))
+
+
 def frozen_ints(values: ArrayLike) -> IntArray:
     """Return a read-only int64 copy of ``values``."""
     array = np.array(values, dtype=np.int64)
     array.flags.writeable = False
+    return array
+
+
+def finite_array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Return a read-only float64 copy of finite ``values`` of this shape; −1 is any length.
+
+    >>> finite_array("rates", [[1, 2]], (-1, 2)).shape
+    (1, 2)
+    >>> finite_array("rates", [1], (2,))
+    Traceback (most recent call last):
+    ...
+    planning.errors.StatisticsError: rates must be finite numbers of shape (2,), got shape (1,)
+    """
+    array = frozen(values)
+    fits = array.ndim == len(shape) and all(
+        wanted in (-1, length) for wanted, length in zip(shape, array.shape, strict=True)
+    )
+    if not fits or not np.isfinite(array).all():
+        given = f"shape {array.shape}" if not fits else "NaN or infinity"
+        raise StatisticsError(f"{field} must be finite numbers of shape {shape}, got {given}")
     return array
 
 

@@ -14,14 +14,20 @@ module           offers
                  ``to_document`` / ``from_document`` (JSON), ``to_bytes`` / ``from_bytes``;
                  ``PlanDocument``, the msgspec type behind the published JSON Schema
 ``shedder``      ``Shedder(plan, load)``: ``offer(batch) -> keep mask``, ``offer_one(item)``,
-                 ``set_load(load)``, ``swap(plan)``, ``counters``
+                 ``set_load(load)``, ``swap(plan)``, ``counters``; derives from
+                 :class:`planning.shedder.BaseShedder`
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
-``demo``         ``land(folder, batch)``: a batch of generated samples for the demo stream
+``demo``         ``land(folder, batch, definition)``: generated samples of the demo stream
 ``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``:
                  captioned drawings for the report, ``[(caption, draw(axes)), …]``
 ``reproduce``    ``reproduce(folder, quick, progress)``: the paper's figures and tables
 ``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan anew
 ===============  ==========================================================================
+
+Further names mean the same in every family that has them: ``model`` (the paper's nouns),
+``compact`` (the binary form), ``kernels`` (compiled loops), ``linear_program`` (the reference
+solver), ``workload`` (generated streams), ``recorded`` (real data), ``scene`` and ``experiments``
+(measurements), ``claims`` (what the paper states beside what was found).
 
 Modules are imported on first use: a source node never loads a planner.
 """

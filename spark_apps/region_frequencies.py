@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from planning.arrays import FloatArray
 from planning.sifter import queries
 from planning.sifter.partition import Partition
+from planning.sifter.partitioners.division import divide
 from planning.sifter.queries import Queries
 from planning.sifter.space import Space
-from planning.sifter.statistics import RegionCounts, Statistics, assemble, divide
+from planning.sifter.statistics import RegionCounts, Statistics, assemble
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample

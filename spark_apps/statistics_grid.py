@@ -4,7 +4,7 @@ Reads ``samples/train`` of the run and writes ``statistics.json``. One pass over
 one integer cell id; the queries are spread over the cells on the driver. f(Δ) is measured by
 replaying dead reckoning over every object's track: rows are brought together by object, sorted by
 time, and replayed by a compiled kernel in each partition. Gives the same numbers as
-:func:`planning.lira.statistics.build`; for a stream of another family the grid alone is written.
+:func:`planning.lira.statistics.build`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
-from planning.lira.queries import of
-from planning.lira.replay import Replay, replay
+from planning.lira.queries import queries_of
+from planning.lira.replay import MICRO, Replay, replay
 from planning.lira.statistics import (
-    MICRO,
     Bounds,
     Grid,
     Statistics,
     assemble,
     check_bounds,
     complete,
-    frame_of,
+    scope_of,
 )
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 from spark_apps.session import map_in_arrow, read_parquet, run_app
 
 OBJECT, TIME, X, Y, SPEED = "object_id", "time", "x", "y", "speed"
-PAPERS_CELLS = 128  # α, Table 2
 
 
 def grid_statistics(positions: DataFrame, cells: int, bounds: Bounds) -> DataFrame:
@@ -76,7 +74,7 @@ def grid_statistics(positions: DataFrame, cells: int, bounds: Bounds) -> DataFra
     )
 
 
-def build(
+def build_grid(
     positions: DataFrame, queries: FloatArray, cells: int, bounds: Bounds
 ) -> Grid:
     """Build the statistics grid from the clean rows in ``positions``."""
@@ -127,13 +125,13 @@ def replayed(positions: DataFrame, levels: FloatArray, highest_speed: float) -> 
     )  # fmt: skip
 
 
-def build_statistics(positions: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(positions: DataFrame, definition: StreamDefinition) -> Statistics:
     """Build the family's statistics from the clean rows in ``positions``."""
-    bounds, cells, levels = frame_of(definition)
-    rectangles, _ = of(definition)
-    counted = build(positions, rectangles, cells, bounds)
+    bounds, cells, levels = scope_of(definition)
+    rectangles, _ = queries_of(definition)
+    counted = build_grid(positions, rectangles, cells, bounds)
     seen = replayed(positions, levels, definition.parameters.highest_speed)
-    return complete(counted, levels, seen.reports, seen.error_micro, seen.rows, seen.objects)
+    return complete(counted, levels, seen)
 
 
 def _step(axis: str, low: float, high: float, cells: int) -> Column:
@@ -142,30 +140,18 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
     return F.least(index, F.lit(cells - 1))
 
 
-def work(spark: SparkSession, run: Run, arguments: argparse.Namespace) -> None:
-    """Make the statistics grid of the run."""
-    definition = run.definition()
-    made: Grid
-    if definition.family == "lira":
-        positions = read_parquet(spark, run.train, (OBJECT, TIME, X, Y, SPEED)).cache()
-        found = build_statistics(positions, definition)
-        run.write("statistics", found.to_document())
-        made = found.grid
-    else:
-        spans = {a.name: a.bounds for a in definition.attributes}
-        (x_low, x_high), (y_low, y_high) = spans[X], spans[Y]
-        positions = read_parquet(spark, run.train, (X, Y, SPEED))
-        rectangles, _ = of(definition)
-        bounds = (x_low, y_low, x_high, y_high)
-        made = build(positions, rectangles, arguments.cells or PAPERS_CELLS, bounds)
-        run.write("statistics", made.to_document())
-    print(f"statistics_grid: {made.nodes.sum()} positions in {made.nodes.size} cells")
+def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+    """Make LIRA's statistics of the run."""
+    positions = read_parquet(spark, run.train, (OBJECT, TIME, X, Y, SPEED)).cache()
+    statistics = build(positions, run.definition())
+    run.write("statistics", statistics.to_document())
+    nodes = statistics.grid.nodes
+    print(f"statistics_grid: {nodes.sum()} positions in {nodes.size} cells")
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
     parser = argparse.ArgumentParser(prog="statistics_grid", description=__doc__)
-    parser.add_argument("--cells", type=int, help="cells on each side; not for lira")
     return run_app("statistics_grid", argv, work, parser)
 
 

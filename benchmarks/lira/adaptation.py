@@ -7,46 +7,47 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.lira.setting import LOADS, QUERIES, REGIONS, SEEDS, experiment_of, slowest, timed
+from benchmarks.lira.setting import LOADS, QUERIES, REGIONS, SEEDS, scene_of, slowest, timed
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
 from planning.lira import printed
 from planning.lira.axis import ErrorAxis
-from planning.lira.experiment import Experiment
 from planning.lira.gridreduce import grid_reduce_sums
-from planning.lira.halving import Halvings, best_partition
+from planning.lira.halving import Halvings
 from planning.lira.parameters import Parameters
 from planning.lira.partition import Partition
 from planning.lira.planner import importance_of, update_weight
+from planning.lira.pricing import best_partition
 from planning.lira.quadtree import QuadTree
 from planning.lira.reduction import ReductionCurve
+from planning.lira.scene import Scene
 from planning.lira.throttlers import ThrottlerPath
 
 
 def adaptation(quick: bool) -> list[Row]:
     """Time the adaptation step: partition and throttlers from a statistics grid."""
-    experiment = experiment_of(SEEDS[0])
-    rows = _adaptation_case(experiment, 128, 250, 100, 1000.0, (0.001, 0.005))
-    rows += _adaptation_case(experiment, 512, 4000, 1600, 250.0, (0.010, 0.060))
-    rows.append(_against_python(experiment))
-    return rows if quick else rows + _largest(experiment)
+    scene = scene_of(SEEDS[0])
+    rows = _adaptation_case(scene, 128, 250, 100, 1000.0, (0.001, 0.005))
+    rows += _adaptation_case(scene, 512, 4000, 1600, 250.0, (0.010, 0.060))
+    rows.append(_against_python(scene))
+    return rows if quick else rows + _largest(scene)
 
 
 def _adaptation_case(
-    experiment: Experiment, side: int, regions: int, count: int, query_side: float,
+    scene: Scene, side: int, regions: int, count: int, query_side: float,
     limits: tuple[float, float],
 ) -> list[Row]:  # fmt: skip
-    queries = experiment.queries("proportional", count, query_side)
-    grid = experiment.statistics(queries, side).grid
+    queries = scene.queries("proportional", count, query_side)
+    grid = scene.statistics(queries, side).grid
     nodes, asked = grid.nodes.astype(np.float64), grid.queries
     weight = update_weight(grid, False)
     chosen = Parameters(reach_m=0.1 * query_side)
-    importance = importance_of(grid, queries, np.ones(count), chosen, 90.0).total
-    axis = ErrorAxis.of(experiment.curve, 6.0).curve
+    importance = importance_of(grid, queries, np.ones(count), chosen, least_nodes=90.0).total
+    axis = ErrorAxis.of(scene.curve, 6.0).curve
     trees = Halvings(importance, weight)
 
     def paper(z: float) -> None:
-        _paper_step(nodes, asked, experiment.curve, regions, z)
+        _paper_step(nodes, asked, scene.curve, regions, z)
 
     def better(z: float, start: Partition | None) -> Partition:
         trees.refill(importance, weight)
@@ -73,10 +74,10 @@ def _paper_step(
     return ThrottlerPath.of(m, n, curve, 50.0).at(z)
 
 
-def _against_python(experiment: Experiment) -> Row:
-    grid = experiment.statistics(experiment.queries("proportional", QUERIES), 128).grid
+def _against_python(scene: Scene) -> Row:
+    grid = scene.statistics(scene.queries("proportional", QUERIES), 128).grid
     nodes, asked = grid.nodes.astype(np.float64), grid.queries
-    curve, regions = experiment.curve, REGIONS
+    curve, regions = scene.curve, REGIONS
     n, m = nodes.tolist(), asked.tolist()
     d, f = curve.thresholds.tolist(), curve.hull.tolist()
 
@@ -92,7 +93,7 @@ def _against_python(experiment: Experiment) -> Row:
                ratio >= 100)  # fmt: skip
 
 
-def _largest(experiment: Experiment) -> list[Row]:
+def _largest(scene: Scene) -> list[Row]:
     rng = np.random.default_rng(1)
     side, regions = 4096, 100_000
     nodes = rng.gamma(0.1, 1.0, (side, side))
@@ -101,10 +102,10 @@ def _largest(experiment: Experiment) -> list[Row]:
 
     def better() -> None:
         trees = QuadTree(importance, nodes)
-        best_partition(trees, importance, nodes, experiment.curve, regions, 0.5, 50.0)
+        best_partition(trees, importance, nodes, scene.curve, regions, 0.5, 50.0)
 
     paper = best_of(
-        1, lambda: _paper_step(nodes, asked, experiment.curve, regions, 0.5), warm=False
+        1, lambda: _paper_step(nodes, asked, scene.curve, regions, 0.5), warm=False
     )
     name = f"α = {side}, l = {regions}"
     return [

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, SEEDS, experiment_of, timed
+from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, SEEDS, scene_of, timed
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
 from planning.lira import compact
-from planning.lira.dead_reckoning import Fleet, ThresholdMap
-from planning.lira.experiment import Experiment
+from planning.lira.bench import plan_map
+from planning.lira.dead_reckoning import Fleet
 from planning.lira.nodemap import NodeMap
 from planning.lira.plan import Plan
+from planning.lira.scene import Scene
 from planning.lira.stations import Stations, broadcasts, place_by_density, touched
 
 
 def compactness(quick: bool) -> list[Row]:
     """Measure bytes per region: whole map, station's broadcast, and a change of z."""
-    experiment = experiment_of(SEEDS[0])
+    scene = scene_of(SEEDS[0])
     at_one_z, any_z, broadcast, known, changes = [], [], [], [], []
     for distribution in DISTRIBUTIONS:
-        queries = experiment.queries(distribution, QUERIES)
-        stations = _stations(experiment, queries)
+        queries = scene.queries(distribution, QUERIES)
+        stations = _stations(scene, queries)
         for z in LOADS:
-            plan = experiment.plan(queries, z)
+            plan = scene.plan(queries, z)
             at_one_z.append(len(compact.encode_map(plan, z)) / plan.regions)
             any_z.append(len(compact.encode_map(plan)) / plan.regions)
             changes.append(len(compact.encode_change(plan, z)))
@@ -48,8 +49,8 @@ def compactness(quick: bool) -> list[Row]:
     ]  # fmt: skip
 
 
-def _stations(experiment: Experiment, queries: FloatArray) -> Stations:
-    grid = experiment.statistics(queries, 128).grid
+def _stations(scene: Scene, queries: FloatArray) -> Stations:
+    grid = scene.statistics(queries, 128).grid
     return place_by_density(
         grid.nodes.astype(np.float64), grid.bounds,
         nodes_per_station=0.15 * float(grid.nodes.sum()),
@@ -58,15 +59,15 @@ def _stations(experiment: Experiment, queries: FloatArray) -> Stations:
 
 def runtime_speed(quick: bool) -> list[Row]:
     """Measure node-side lookups and a whole simulated fleet."""
-    experiment = experiment_of(SEEDS[0])
-    queries = experiment.queries("proportional", QUERIES)
-    plan = experiment.plan(queries, 0.5)
-    trace = experiment.trace
-    map_ = ThresholdMap(plan.frame.bounds, plan.at(0.5).by_level[plan.raster])
-    Fleet(trace.part(0, 3)).run(map_, 3)
-    fleet = best_of(1, lambda: Fleet(trace).run(map_, trace.ticks), warm=False)
+    scene = scene_of(SEEDS[0])
+    queries = scene.queries("proportional", QUERIES)
+    plan = scene.plan(queries, 0.5)
+    trace = scene.trace
+    thresholds = plan_map(plan, 0.5)
+    Fleet(trace.part(0, 3)).run(thresholds, 3)
+    fleet = best_of(1, lambda: Fleet(trace).run(thresholds, trace.ticks), warm=False)
     return [
-        *_lookups(plan, _stations(experiment, queries)),
+        *_lookups(plan, _stations(scene, queries)),
         timed(f"dead-reckoning fleet, {trace.nodes} nodes × {trace.ticks} ticks", 30.0, fleet),
     ]
 

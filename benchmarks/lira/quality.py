@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, REGIONS, experiment_of, seeds
+from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, REGIONS, scene_of, seeds
 from benchmarks.rows import Row, row
 from planning import datasets
 from planning.arrays import FloatArray
-from planning.lira.evaluation import all_methods
-from planning.lira.experiment import Experiment
+from planning.lira.bench import Result
+from planning.lira.experiments import all_methods
 from planning.lira.greedy import greedy_increment
 from planning.lira.gridreduce import grid_reduce
-from planning.lira.simulate import Result
+from planning.lira.recorded import load_tracks
+from planning.lira.scene import Scene
 from planning.lira.throttlers import ThrottlerPath
-from planning.lira.tracks import load_tracks
 
 Found = dict[tuple[str, float, str], list[Result]]  # by distribution, z and method; one per seed
 
@@ -24,13 +24,13 @@ def quality(quick: bool) -> list[Row]:
     found: Found = {}
     predicted: list[float] = []
     for seed in seeds(quick):
-        experiment = experiment_of(seed)
+        scene = scene_of(seed)
         for distribution in DISTRIBUTIONS:
-            queries = experiment.queries(distribution, QUERIES)
+            queries = scene.queries(distribution, QUERIES)
             for z in LOADS:
-                for name, result in _cell(experiment, queries, z).items():
+                for name, result in _cell(scene, queries, z).items():
                     found.setdefault((distribution, z, name), []).append(result)
-            predicted.append(_greedy_gap(experiment, queries, LOADS[0]))
+            predicted.append(_greedy_gap(scene, queries, LOADS[0]))
     gap = f"{min(predicted):.2f}–{max(predicted):.2f}x"
     return [
         *_against_baselines(found),
@@ -38,7 +38,7 @@ def quality(quick: bool) -> list[Row]:
         *_budgets(found),
         row("predicted inaccuracy of the printed greedy over the optimum, F = 50, z = 0.3",
             "reported", gap, None),
-        *_reported(experiment_of(seeds(quick)[-1])),
+        *_reported(scene_of(seeds(quick)[-1])),
     ]  # fmt: skip
 
 
@@ -75,10 +75,10 @@ def _against_printed(found: Found) -> list[Row]:
     return rows
 
 
-def _cell(experiment: Experiment, queries: FloatArray, z: float) -> dict[str, Result]:
-    plan = experiment.plan(queries, z)
-    uncorrected = experiment.bench.plan(queries, z, plan, correct=False)
-    return all_methods(experiment, queries, z) | {"LIRA, uncorrected": uncorrected}
+def _cell(scene: Scene, queries: FloatArray, z: float) -> dict[str, Result]:
+    plan = scene.plan(queries, z)
+    uncorrected = scene.bench.plan(queries, z, plan, correct=False)
+    return all_methods(scene, queries, z) | {"LIRA, uncorrected": uncorrected}
 
 
 def _ratio(found: Found, distribution: str, z: float, name: str, measure: str) -> float:
@@ -106,25 +106,25 @@ def _budgets(found: Found) -> list[Row]:
     return rows
 
 
-def _greedy_gap(experiment: Experiment, queries: FloatArray, z: float) -> float:
-    grid = experiment.statistics(queries, 128).grid
+def _greedy_gap(scene: Scene, queries: FloatArray, z: float) -> float:
+    grid = scene.statistics(queries, 128).grid
     nodes = grid.nodes.astype(np.float64)
-    partition = grid_reduce(nodes, grid.queries, experiment.curve, REGIONS, z)
+    partition = grid_reduce(nodes, grid.queries, scene.curve, REGIONS, z)
     m, w = partition.sums(grid.queries), partition.sums(nodes)
-    best = ThrottlerPath.of(m, w, experiment.curve, 50.0).at(z).inaccuracy
-    return float(m @ greedy_increment(m, w, experiment.curve, 50.0, z)) / best
+    best = ThrottlerPath.of(m, w, scene.curve, 50.0).at(z).inaccuracy
+    return float(m @ greedy_increment(m, w, scene.curve, 50.0, z)) / best
 
 
-def _reported(experiment: Experiment) -> list[Row]:
+def _reported(scene: Scene) -> list[Row]:
     """Measure what the issue wants said: speed factor, and many queries."""
-    queries = experiment.queries("proportional", QUERIES)
-    plain = experiment.bench.plan(queries, 0.5, experiment.plan(queries, 0.5)).errors.position
-    speed = experiment.bench.plan(
-        queries, 0.5, experiment.plan(queries, 0.5, speed_factor=True)
+    queries = scene.queries("proportional", QUERIES)
+    plain = scene.bench.plan(queries, 0.5, scene.plan(queries, 0.5)).errors.position
+    speed = scene.bench.plan(
+        queries, 0.5, scene.plan(queries, 0.5, speed_factor=True)
     ).errors.position
-    many = experiment.queries("proportional", 10 * QUERIES)
-    uniform = experiment.bench.uniform(many, 0.5, experiment.curve).errors
-    ours = experiment.bench.plan(many, 0.5, experiment.plan(many, 0.5)).errors
+    many = scene.queries("proportional", 10 * QUERIES)
+    uniform = scene.bench.uniform(many, 0.5, scene.curve).errors
+    ours = scene.bench.plan(many, 0.5, scene.plan(many, 0.5)).errors
     return [
         row("E_P with the speed factor over without, Proportional, z = 0.5", "reported",
             f"{speed / plain:.2f}x", None),
@@ -138,13 +138,13 @@ def real_tracks(quick: bool) -> list[Row]:
     """Errors on recorded tracks, beside Random Drop and Uniform Δ."""
     rows = []
     for tracks in load_tracks(datasets.folder()):
-        experiment = tracks.experiment()
-        queries = tracks.queries(experiment)
+        scene = tracks.scene()
+        queries = tracks.queries(scene)
         for z in LOADS:
-            plan = experiment.plan(queries, z)
-            ours = experiment.bench.plan(queries, z, plan)
-            drop = experiment.bench.random_drop(queries, z)
-            uniform = experiment.bench.uniform(queries, z, experiment.curve)
+            plan = scene.plan(queries, z)
+            ours = scene.bench.plan(queries, z, plan)
+            drop = scene.bench.random_drop(queries, z)
+            uniform = scene.bench.uniform(queries, z, scene.curve)
             text = ", ".join(
                 f"{name} {r.errors.position:.3g} m / {r.errors.containment:.3g}"
                 for name, r in (("ours", ours), ("Random Drop", drop), ("Uniform Δ", uniform))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from benchmarks.rows import Row, Timing, row
-from planning.lira.experiment import Experiment
+from planning.lira.scene import Scene
 
 DISTRIBUTIONS = ("proportional", "inverse", "random")
 LOADS = (0.3, 0.5, 0.75)
@@ -19,9 +19,9 @@ def seeds(quick: bool) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1)
-def experiment_of(seed: int) -> Experiment:
-    """Return the experiment of a seed; only one is held, because a trace takes 300 MB."""
-    return Experiment(seed)
+def scene_of(seed: int) -> Scene:
+    """Return the scene of a seed; only one is held, because a trace takes 300 MB."""
+    return Scene(seed)
 
 
 def slowest(timings: list[Timing]) -> Timing:

@@ -9,8 +9,9 @@ from scipy.optimize import linprog
 
 from benchmarks.rows import Row, best_of, row
 from planning.sifter import linear_program, queries, statistics
-from planning.sifter.comparison import Given, parameters_for, unit_space
+from planning.sifter.partitioners.division import divide
 from planning.sifter.path import Path
+from planning.sifter.scene import Given, parameters_for, unit_space
 from planning.sifter.workload import Settings, Workload
 
 
@@ -95,7 +96,7 @@ def construct(points: Any, asked: Any, regions: int, calibrate: bool, dimensions
         update={"calibrate": calibrate}
     )
     definition = Given(unit_space(dimensions), parameters)
-    partition = statistics.divide(points, definition, asked)
+    partition = divide(points, definition, asked)
     counts = statistics.RegionCounts.of(points, partition, queries.pins_of(definition))
     made = statistics.assemble(partition, counts, definition, len(points), asked)
     Path.of(made.frequency, made.region_qos, made.queried)

@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 from benchmarks.rows import Row, row
 from planning.errors import InvalidInput
-from planning.sifter import flights
-from planning.sifter.comparison import (
+from planning.sifter import recorded
+from planning.sifter.scene import (
     LABELS,
     PAPER,
     WORKLOADS,
@@ -194,7 +194,7 @@ def with_category(seed: int) -> Scene:
 def real_data(quick: bool) -> list[Row]:
     """Report losses on the flights of 2013."""
     try:
-        points = flights.read()
+        points = recorded.read()
     except InvalidInput as error:
         return [row("real data: nyc_flights_2013", "reported", f"skipped: {error}", None)]
     rows = []

@@ -12,8 +12,8 @@ from numba import njit
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
 from planning.sifter.compact import HEADER, QOS, axes_bytes, encode_setting
-from planning.sifter.comparison import Scene, drawn
 from planning.sifter.plan import Plan
+from planning.sifter.scene import Scene, drawn
 from planning.sifter.shedder import Shedder
 from planning.sifter.workload import Settings
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.attributes import cycles, model, weather
+from planning.attributes import cycles, model, recorded
 from planning.attributes.cycles import Detector
 from planning.attributes.frontier import solve
-from planning.attributes.generate import Faults, stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_profiles, plan_samples
 from planning.attributes.shedder import Shedder
 from planning.attributes.simulate import Trace, drop_tuples, full_bytes, replay, window_bytes
 from planning.attributes.statistics import Statistics, profile_samples
+from planning.attributes.workload import Faults, stream
 
 METHODS = ("paper", "selection", "periods", "on_change")
 LENGTHS = ((12,), (3, 4), (4, 6), (2,), (75,), (5,), (50,), (2, 9), (7, 11), (6, 10, 15))
@@ -61,7 +61,7 @@ def compare(
     found = []
     for method in methods:
         parameters = Parameters(method=method)
-        plan = plan_profiles(profile_samples(train, weather.schema(), parameters), parameters)
+        plan = plan_profiles(profile_samples(train, recorded.schema(), parameters), parameters)
         trace = Trace.of(plan, test)
         for load in loads:
             mine, other = replay(plan, trace, load), drop_tuples(plan, trace, load)
@@ -85,7 +85,7 @@ def share_channel(
             method=method, stream_attribute="stream", inter_stream=sharing,
             window_tuples=CHANNEL_WINDOW,
         )  # fmt: skip
-        found = profile_samples(train, weather.channel_schema(), parameters)
+        found = profile_samples(train, recorded.channel_schema(), parameters)
         plan = plan_profiles(found, parameters)
         trace = Trace.of(plan, test)
         losses[sharing] = [replay(plan, trace, load).loss for load in loads]

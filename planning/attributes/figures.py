@@ -54,15 +54,3 @@ def _coarseness(plan: Plan, loads: np.ndarray) -> tuple[list[str], np.ndarray]:
             value = silent
         rows[:, c] = np.concatenate([value[s, x.items] for s, x in enumerate(plan.streams)])
     return names, rows
-
-
-def draw_quality(plan: Plan, axes: Any) -> None:
-    """Draw the predicted quality over the capacity ratio: the frontier."""
-    loads = np.linspace(0.0, 1.0, STEPS)
-    quality = [plan.predicted_quality(float(load)) for load in loads]
-    axes.step(loads, quality, where="post", label=f"{plan.method} (predicted)")
-    axes.set_xlabel("capacity ratio C/R")
-    axes.set_ylabel("quality (1 - hold error)")
-    axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(0.0, 1.02)
-    axes.legend(loc="lower right")

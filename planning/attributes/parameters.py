@@ -14,6 +14,7 @@ class Parameters(BaseModel):
     """How attribute shedding is planned for a stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "reports"},
     }

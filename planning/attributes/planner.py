@@ -23,6 +23,13 @@ from planning.errors import StatisticsError
 
 def plan(statistics: Statistics, definition: Any) -> Plan:
     """Make the plan of a stream, or of several that share a channel."""
+    for stream in statistics.streams:
+        names = tuple(a.name for a in stream.attributes)
+        if names != definition.attribute_names:
+            raise StatisticsError(
+                f"statistics must profile the attributes {', '.join(definition.attribute_names)}, "
+                f"got {', '.join(names)}; run the statistics stage again"
+            )
     return plan_profiles(statistics, definition.parameters)
 
 

@@ -19,13 +19,13 @@ from planning.attributes import (
     experiments,
     figures,
     model,
+    recorded,
     reevaluation,
-    weather,
 )
-from planning.attributes.generate import Faults, stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.planner import plan_profiles
 from planning.attributes.statistics import profile_samples
+from planning.attributes.workload import Faults, stream
 from planning.errors import PlanningError
 from planning.reproduction import Page, draw_curves
 
@@ -81,12 +81,12 @@ def _table_2(page: Page, quick: bool) -> None:
         clean, faulty = _right_cycles(length)
         right += clean
         rows.append([name, length, f"{clean}/{PARTS}", f"{faulty}/{PARTS}"])
-    real = weather.load(0, 2 * 8760)
+    real = recorded.load(0, 2 * 8760)
     years = [{n: c[a : a + 52_560] for n, c in real.items()} for a in (0, 52_560, 105_120)]
     found = [cycles.detect(year) for year in years]
-    good = sum(f.cid == ("station",) and f.length == weather.STATIONS for f in found)
+    good = sum(f.cid == ("station",) and f.length == recorded.STATIONS for f in found)
     streams = PARTS * len(rows) + len(found)
-    rows.append(["real weather, half years", weather.STATIONS, f"{good}/{len(found)}", "-"])
+    rows.append(["real weather, half years", recorded.STATIONS, f"{good}/{len(found)}", "-"])
     page.table("table-2", ["stream", "window", "right, clean", "right, 2 % faults"], rows)
     page.claim(claims.table_2(right + good, streams))
 
@@ -131,7 +131,7 @@ def _faults(page: Page, quick: bool) -> None:
 
 
 def _figure_1(page: Page, quick: bool) -> None:
-    values = weather.load(0, 300)["so2_ugm3"][:: weather.STATIONS][:200]
+    values = recorded.load(0, 300)["so2_ugm3"][:: recorded.STATIONS][:200]
     smooth = model.exponential_moving_average(values, 10)
     page.section(
         "Figure 1: an attribute before and after smoothing",
@@ -153,7 +153,7 @@ def _figure_1(page: Page, quick: bool) -> None:
 
 def _figure_3(page: Page, quick: bool) -> None:
     parameters = Parameters(method="paper")
-    found = profile_samples(weather.load(0, 4000), weather.schema(), parameters)
+    found = profile_samples(recorded.load(0, 4000), recorded.schema(), parameters)
     attributes = [a for a in found.streams[0].attributes if a.name != "station"]
     page.section(
         "Figure 3: which attributes are less informative",
@@ -185,17 +185,17 @@ def _table_4(page: Page, quick: bool) -> None:
     rng = np.random.default_rng(4)
     rows: list[list[Any]] = []
     for year in range(2 if quick else 4):
-        columns = weather.load(year * 8760, 8760)
-        matrix = np.stack([columns[n] for n in weather.NUMBERS], axis=1)
+        columns = recorded.load(year * 8760, 8760)
+        matrix = np.stack([columns[n] for n in recorded.NUMBERS], axis=1)
         windows = rng.integers(0, 8760, WINDOWS).astype(np.float64)
         hits = {}
         for shed in SHED_COUNTS:
-            smooth = experiments.window_schemes(matrix, windows, weather.STATIONS, shed, span)
-            plain = experiments.window_schemes(matrix, windows, weather.STATIONS, shed, 1.0)
+            smooth = experiments.window_schemes(matrix, windows, recorded.STATIONS, shed, span)
+            plain = experiments.window_schemes(matrix, windows, recorded.STATIONS, shed, 1.0)
             hits[shed] = sum(a == b for a, b in zip(smooth, plain, strict=True))
             if shed == SHED:
-                statistics = profile_samples(columns, weather.schema(), Parameters())
-                best = experiments.least_informative(statistics, weather.NUMBERS, SHED)
+                statistics = profile_samples(columns, recorded.schema(), Parameters())
+                best = experiments.least_informative(statistics, recorded.NUMBERS, SHED)
                 sound = sum(scheme == best for scheme in smooth)
         mean = sum(hits.values()) / len(hits)
         rows.append([2013 + year, *hits.values(), mean, WINDOWS - mean, sound])
@@ -284,8 +284,8 @@ def _adaptive(page: Page, quick: bool) -> None:
 
 
 def _comparison(page: Page, quick: bool) -> None:
-    half = weather.CYCLES // 2
-    train, test = (weather.load(a, half // (8 if quick else 1)) for a in (0, half))
+    half = recorded.CYCLES // 2
+    train, test = (recorded.load(a, half // (8 if quick else 1)) for a in (0, half))
     loads = (0.2, 0.5, 0.8) if quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     found = experiments.compare(experiments.METHODS, loads, train, test)
     page.section(
@@ -317,14 +317,14 @@ def _comparison(page: Page, quick: bool) -> None:
         ),
     )  # fmt: skip
     parameters = Parameters(method="on_change")
-    plan = plan_profiles(profile_samples(train, weather.schema(), parameters), parameters)
+    plan = plan_profiles(profile_samples(train, recorded.schema(), parameters), parameters)
     page.plot("plan", lambda figure: figures.draw(plan, figure.subplots()), width=8.0)
 
 
 def _channel(page: Page, quick: bool) -> None:
-    half = weather.CYCLES // 2
+    half = recorded.CYCLES // 2
     cycles_used = half // (8 if quick else 1)
-    train, test = (weather.multiplexed(weather.load(a, cycles_used)) for a in (0, half))
+    train, test = (recorded.multiplexed(recorded.load(a, cycles_used)) for a in (0, half))
     loads = (0.8, 0.5, 0.3)
     page.section(
         "Three streams on one channel: pooled against proportional",

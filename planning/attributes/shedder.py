@@ -23,6 +23,7 @@ from planning.attributes import kernels
 from planning.attributes.encoding import Encoded, columns_of, encode, length_of
 from planning.attributes.entities import MAX_ENTITIES, Entities
 from planning.attributes.plan import Plan, Setting
+from planning.shedder import BaseShedder, batch_size
 
 GOLDEN = 0.6180339887498949
 SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
@@ -91,13 +92,11 @@ class Sent:
         return masked_table(table_of(self.columns), self.attributes, self.keep, self.tuples)
 
 
-class Shedder:
+class Shedder(BaseShedder[Plan, Setting, float]):
     """Sheds attributes with a plan at a capacity ratio.
 
     Parameters
     ----------
-    plan
-        The plan to apply.
     load
         C/R; 1 sends everything as it is.
     max_entities
@@ -119,19 +118,7 @@ class Shedder:
     def __init__(self, plan: Plan, load: float = 1.0, *, max_entities: int = MAX_ENTITIES) -> None:
         self._max_entities = max_entities
         self._totals = [0] * 6
-        self._plan: Plan = plan
-        self._install(plan)
-        self.set_load(load)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan in force."""
-        return self._plan
-
-    @property
-    def setting(self) -> Setting:
-        """The setting in force."""
-        return self._setting
+        super().__init__(plan, load)
 
     @property
     def counters(self) -> Counters:
@@ -160,19 +147,12 @@ class Shedder:
 
         If it has the same attributes and entities, what the receiver has is remembered.
         """
-        load = self._setting.load
-        same = (
-            plan.attributes == self._plan.attributes
-            and plan.window == self._plan.window
-            and [(s.name, s.cid) for s in plan.streams]
-            == [(s.name, s.cid) for s in self._plan.streams]
-        )
-        if same:
-            self._plan = plan
-            self._stack()
-        else:
-            self._install(plan)
-        self.set_load(load)
+        if _memory(plan) != _memory(self._plan):
+            super().swap(plan)
+            return
+        self._plan = plan
+        self._stack()
+        self.set_load(self._load)
 
     def offer(self, batch: Any) -> BoolArray:
         """Decide on a batch; return which attribute (column) of which tuple (row) is sent."""
@@ -189,7 +169,7 @@ class Shedder:
             rows = length_of(columns)
             encoded = self._encode(columns, rows)
         except Exception:  # the data path must not stop for one bad batch
-            rows = len(batch) if hasattr(batch, "__len__") else 0
+            rows = _rows(batch)
             self._totals[0] += rows
             self._totals[5] += rows
             return _nothing(self._plan.attributes, rows)
@@ -232,7 +212,7 @@ class Shedder:
         self._thinning = np.append(self._thinning, (np.arange(have, have + more) * GOLDEN) % 1.0)
 
     def _apply(self, setting: Setting, capacity: int | None = None) -> None:
-        self._setting = setting
+        self._setting, self._load = setting, setting.load
         self._capacity = setting.capacity_bytes if capacity is None else capacity
         plan = self._plan
         pace = self._capacity / plan.window
@@ -314,6 +294,18 @@ class Shedder:
                 lengths.append(column.length)
         stacked = np.stack(lengths) if lengths else np.empty((0, rows), dtype=np.int64)
         return stacked, text
+
+
+def _memory(plan: Plan) -> Any:
+    """Return what remembered values and the ledger are laid out by."""
+    return plan.attributes, plan.window, [(s.name, s.cid) for s in plan.streams]
+
+
+def _rows(batch: Any) -> int:
+    try:
+        return batch_size(batch)
+    except TypeError:  # no length: no rows
+        return 0
 
 
 def _nothing(attributes: tuple[str, ...], rows: int) -> Sent:

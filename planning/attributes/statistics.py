@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray, frozen
+from planning.arrays import BoolArray, FloatArray, IntArray, finite_array, frozen
 from planning.attributes import cycles, model, profile
 from planning.attributes.cycles import CycleIdentifier, Replicated
 from planning.attributes.encoding import Encoded, encode, length_of, row_keys, stream_names
@@ -21,6 +21,11 @@ from planning.errors import StatisticsError
 
 MAX_ENTITIES = 4096  # more are represented by those with the smallest keys
 NO_CYCLE_WINDOW = 64
+CURVES = (
+    ("lag_error", len(profile.LAGS)),
+    ("band_rate", len(profile.BANDS)),
+    ("band_error", len(profile.BANDS)),
+)
 EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -123,8 +128,9 @@ class Statistics:
                     tuple(
                         AttributeProfile(
                             a["name"], a["kind"], int(a["size"]), float(a["present"]),
-                            float(a["scale"]), float(a["deviation"]), frozen(a["lag_error"]),
-                            frozen(a["band_rate"]), frozen(a["band_error"]),
+                            float(a["scale"]), float(a["deviation"]),
+                            *(finite_array(f"{curve} of {a['name']}", a[curve], (points,))
+                              for curve, points in CURVES),
                         )  # fmt: skip
                         for a in s["attributes"]
                     ),

@@ -11,8 +11,8 @@ from planning.arrays import FloatArray
 from planning.fit.limits import MethodLimit
 from planning.fit.network import QueryNetwork
 from planning.fit.planner import plan_network
+from planning.fit.recorded import requests
 from planning.fit.simulate import local_drops, measure, random_drops
-from planning.fit.traces import requests
 from planning.fit.workload import Empirical
 
 Method = tuple[str, str, float]

@@ -17,13 +17,13 @@ from planning.fit.library import glop_scorer
 from planning.fit.limits import MethodLimit
 from planning.fit.network import QueryNetwork
 from planning.fit.program import build
+from planning.fit.recorded import requests
 from planning.fit.regions import enumerate_regions
 from planning.fit.sampling import Sampling, plan_sampling
 from planning.fit.servers import servers_of
 from planning.fit.simulate import measure
 from planning.fit.solve import optimum
 from planning.fit.tables import Table, leaf_table
-from planning.fit.traces import requests
 from planning.fit.workload import Empirical, Exponential
 
 MEAN_PER_LAMBDA = 0.03

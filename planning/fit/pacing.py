@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, IntArray
-
-ONE = 1 << 32
-GOLDEN = 2654435769
+from planning.shedder import ONE
 
 
 @njit(cache=True)
@@ -63,8 +60,3 @@ def kept_of(counts: IntArray, step: IntArray, credit: IntArray, kept: IntArray) 
         carries = total // ONE
         credit[arc] = total - carries * ONE
         kept[arc] = counts[arc] - carries
-
-
-def first_credit(arcs: int) -> IntArray:
-    """Return starting credits spread over [0, 1), so that arcs do not drop in step."""
-    return (np.arange(arcs, dtype=np.int64) * GOLDEN + ONE // 2) % ONE

@@ -17,6 +17,7 @@ class Parameters(BaseModel):
     """How coordinated load shedding is planned for a query network."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "operators"},
         "gate": {"holdout_by": ["period"]},

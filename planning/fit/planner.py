@@ -113,7 +113,4 @@ def _marginal(
     """Return the workload of a fragment's inputs."""
     if workload is None or fragment.input_ids == network.input_ids:
         return workload
-    columns = [network.input_ids.index(i) for i in fragment.input_ids]
-    if isinstance(workload, Empirical):
-        return Empirical(workload.observed[:, columns], workload.uniform_share)
-    return type(workload)(workload.mean, len(columns))  # type: ignore[attr-defined,call-arg]
+    return workload.marginal([network.input_ids.index(i) for i in fragment.input_ids])

@@ -84,7 +84,7 @@ def _finish(
         for k, d in enumerate(placed)
         if d["id"] not in read or rng.uniform() < 0.15
     ]
-    document = {
+    document: dict[str, Any] = {
         "name": "random",
         "nodes": [
             {"id": name, "capacity": 1.0, "parent": parent}
@@ -97,11 +97,11 @@ def _finish(
         "outputs": outputs,
     }
     loads = QueryNetwork.from_document(document).evaluate(
-        [i["max_rate"] for i in document["inputs"]]  # type: ignore[index]
+        [i["max_rate"] for i in document["inputs"]]
     ).loads
     for node in document["nodes"]:
         share = overload * rng.uniform(0.5, 1.5)
-        node["capacity"] = max(loads[node["id"]], 1.0) / share  # type: ignore[index]
+        node["capacity"] = max(loads[node["id"]], 1.0) / share
     if links:
         document["links"] = _links(rng, document, overload)
     return QueryNetwork.from_document(document)

@@ -53,23 +53,15 @@ class ByRegions:
 
     def __init__(self, program: Program, table: CriticalRegions) -> None:
         self.arcs = program.names
-        self._count = program.location_count
         self._fixed = (
-            table.value,
-            table.rule,
-            table.facets,
-            table.starts,
-            program.raw_use,
-            program.arrive_rates,
-            program.arrive_drops,
-            program.port,
-            np.zeros(1, dtype=np.int64),
-        )
+            table.value, table.rule, table.facets, table.starts, program.raw_use,
+            program.arrive_rates, program.arrive_drops, program.port, np.zeros(1, dtype=np.int64),
+        )  # fmt: skip
         self._warm = WarmSimplex(program)
 
     def drops(self, rates: FloatArray) -> FloatArray:
         """Return the optimal drop fractions."""
-        out = np.empty((len(rates), self._count))
+        out = np.empty((len(rates), len(self.arcs)))
         dropped = np.empty_like(out)
         chosen = np.empty(len(rates), dtype=np.int64)
         if regions.select(*self._fixed, rates, dropped, out, chosen):
@@ -83,19 +75,14 @@ class ByQuadtree:
 
     def __init__(self, program: Program, table: Quadtree) -> None:
         self.arcs = program.names
-        self._count = program.location_count
         self._fixed = (
-            table.plan,
-            table.child,
-            table.fractions,
-            table.valued,
-            program.raw_use,
+            table.plan, table.child, table.fractions, table.valued, program.raw_use,
             input_of(program.network.input_ids, self.arcs),
-        )
+        )  # fmt: skip
 
     def drops(self, rates: FloatArray) -> FloatArray:
         """Return the drop fractions of each cell's plan."""
-        out = np.empty((len(rates), self._count))
+        out = np.empty((len(rates), len(self.arcs)))
         quadtree.select(*self._fixed, rates, out, np.empty(len(rates), dtype=np.int64))
         return out
 

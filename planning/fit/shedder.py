@@ -17,29 +17,22 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import InvalidInput
 from planning.fit.network import Rates
 from planning.fit.plan import Plan
+from planning.shedder import ONE, BaseShedder, ItemCounters, batch_size, spread_credits
 
-ONE = 1 << 32
 COLUMNS = ("arc", "element", "stream", "input")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counters:
+class Counters(ItemCounters):
     """Items offered and dropped per name; the last entry counts items of unknown arcs."""
 
     names: tuple[str, ...]
-    offered: IntArray
-    dropped: IntArray
-
-    @property
-    def passed_fraction(self) -> float:
-        """Fraction of all offered items that were kept; 1 before the first."""
-        offered = int(self.offered.sum())
-        return 1.0 - int(self.dropped.sum()) / offered if offered else 1.0
 
 
-class Shedder:
+class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
     """Applies the drops of a plan at a load: a scalar z, or measured input rates.
 
     With ``server``, only the drops that this server applies; other items pass.
@@ -56,12 +49,7 @@ class Shedder:
 
     def __init__(self, plan: Plan, load: float | Rates = 1.0, *, server: str | None = None) -> None:
         self.server = server
-        self._install(plan, load)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan in force."""
-        return self._plan
+        super().__init__(plan, load)
 
     @property
     def setting(self) -> dict[str, float]:
@@ -71,21 +59,20 @@ class Shedder:
     @property
     def counters(self) -> Counters:
         """Items offered and dropped since this plan came into force."""
-        return Counters((*self._names, ""), self._offered.copy(), self._dropped.copy())
+        return Counters(self._offered.copy(), self._dropped.copy(), (*self._names, ""))
 
     def set_load(self, load: float | Rates) -> None:
         """Follow a new load; credits and counters go on."""
         if self.server is None:
             drops = self._plan.at(load)
         else:
-            drops = self._plan.server_drops(load)[self.server]
+            found = self._plan.server_drops(load)
+            if self.server not in found:
+                raise InvalidInput(f"server must be one of {', '.join(found)}, got {self.server}")
+            drops = found[self.server]
         self._load = load
         self._setting = drops
         self._step[:] = np.ceil(self._fractions(drops) * ONE - 1e-6)
-
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load; its arcs count from zero."""
-        self._install(plan, self._load)
 
     def offer(self, batch: Mapping[str, Any] | Iterable[str]) -> BoolArray:
         """Decide on a batch: True where the item is kept."""
@@ -120,7 +107,7 @@ class Shedder:
         try:
             items = _labels(batch)
         except (TypeError, ValueError, KeyError):
-            return np.full(_length(batch), unknown, dtype=np.int64)
+            return np.full(batch_size(batch), unknown, dtype=np.int64)
         labels, places = np.unique(items, return_inverse=True)
         known = np.array([self._code.get(str(label), unknown) for label in labels.tolist()])
         return known.astype(np.int64)[places]
@@ -134,9 +121,8 @@ class Shedder:
         ]
         return np.array([*arcs, *streams, 0.0])
 
-    def _install(self, plan: Plan, load: float | Rates) -> None:
-        from planning.fit.pacing import first_credit
-
+    def _install(self, plan: Plan) -> None:
+        """Take the plan's arcs; they count from zero."""
         network = plan.network
         self._plan = plan
         self._streams = (*network.input_ids, *(o.id for o in network.operators))
@@ -149,7 +135,7 @@ class Shedder:
                 span[code] = max(round(window.batch * window.slide), 1)
                 tail[code] = max(round(window.size - window.slide), 0)
         self._step = np.zeros(size, dtype=np.int64)
-        self._credit = first_credit(size)
+        self._credit = spread_credits(size)
         self._offered = np.zeros(size, dtype=np.int64)
         self._dropped = np.zeros(size, dtype=np.int64)
         self._state = (
@@ -163,7 +149,6 @@ class Shedder:
             self._offered,
             self._dropped,
         )
-        self.set_load(load)
 
 
 def _labels(batch: Any) -> Any:
@@ -171,9 +156,3 @@ def _labels(batch: Any) -> Any:
         column = next((name for name in COLUMNS if name in batch), COLUMNS[0])
         return np.asarray(batch[column]).astype(str)
     return np.asarray(list(batch), dtype=str)
-
-
-def _length(batch: Any) -> int:
-    if isinstance(batch, Mapping):
-        return max((len(column) for column in batch.values()), default=0)
-    return len(batch)

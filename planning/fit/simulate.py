@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import Columns, FloatArray
-from planning.errors import StatisticsError
+from planning.errors import StatisticsError, check_between
 from planning.families import Outcome
 from planning.fit import program as programs
 from planning.fit.network import QueryNetwork
@@ -71,6 +71,7 @@ def evaluate(
 
 def scale_to(network: QueryNetwork, rates: FloatArray, load: float) -> FloatArray:
     """Scale rate vectors so that their mean asks the busiest server for 1/``load`` of its CPU."""
+    check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass a fraction above 0")
     use = _raw_use(network) @ rates.mean(axis=0)
     busiest = float(use.max(initial=0.0))
     return rates / (busiest * load) if busiest > 0 else rates

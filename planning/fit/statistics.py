@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from planning import sampling
-from planning.arrays import Columns, FloatArray, IntArray, frozen
+from planning.arrays import Columns, FloatArray, IntArray, finite_array, frozen
 from planning.errors import StatisticsError
 from planning.fit.model import Operator
 from planning.fit.network import QueryNetwork
@@ -63,9 +63,9 @@ class Statistics:
         inputs = len(network.inputs)
         return cls(
             network=network,
-            mean_rates=frozen(document["mean_rates"]),
-            highest_rates=frozen(document["highest_rates"]),
-            rates=frozen(np.reshape(document["rates"], (-1, inputs))),
+            mean_rates=finite_array("mean_rates", document["mean_rates"], (inputs,)),
+            highest_rates=finite_array("highest_rates", document["highest_rates"], (inputs,)),
+            rates=finite_array("rates", document["rates"], (-1, inputs)),
             periods=int(document["periods"]),
             tuples={name: int(count) for name, count in document["tuples"].items()},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,10 @@ class Workload(Protocol):
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """Draw rate vectors."""
+        ...
+
+    def marginal(self, inputs: Sequence[int]) -> Workload:
+        """Return the distribution of some of the inputs."""
         ...
 
 
@@ -54,6 +59,10 @@ class Exponential:
         total = -np.expm1(-1.0 / self.mean)
         return np.asarray(-self.mean * np.log1p(-total * rng.random((count, self.inputs))))
 
+    def marginal(self, inputs: Sequence[int]) -> Exponential:
+        """Return the same distribution over fewer inputs."""
+        return Exponential(self.mean, len(inputs))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Empirical:
@@ -78,3 +87,7 @@ class Empirical:
         uniform = rng.random(count) < self.uniform_share
         drawn[uniform] = rng.random((int(uniform.sum()), drawn.shape[1]))
         return np.clip(drawn, 0.0, 1.0)
+
+    def marginal(self, inputs: Sequence[int]) -> Empirical:
+        """Return the observed rates of the given inputs."""
+        return Empirical(self.observed[:, list(inputs)], self.uniform_share)

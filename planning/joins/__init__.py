@@ -36,12 +36,12 @@ the operator          ``engine`` (``WindowedJoin``) over compiled ``probe`` (one
                       ``storage`` (windows in arrays) and ``bitmaps`` (64 tuples at a time)
 run-time control      ``control`` (how much, and measured costs), ``estimate`` (what the operator
                       learns), ``drift`` (whether the plan is stale)
-the paper             ``algorithms`` (1 to 5, printed and corrected), ``generator`` (its
+the paper             ``algorithms`` (1 to 5, printed and corrected), ``workload`` (its
                       workload), ``analysis`` (Section 5.1.1), ``reference`` (joins in plain
                       Python)
 experiments           ``costmodel`` (a processor of known speed), ``strategies`` (ways to shed on
-                      it), ``scene`` (one setting), ``experiments`` (the bars), ``real``
-                      (recordings); ``reproduce_rates``, ``beyond`` and ``page`` for the report
+                      it), ``scene`` (one setting), ``experiments`` (the bars), ``recorded``
+                      (real streams); ``reproduce_rates``, ``beyond`` and ``page`` for the report
 ====================  ============================================================================
 
 ``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node

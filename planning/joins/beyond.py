@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 
 from planning.errors import PlanningError
-from planning.joins import experiments, simulate
-from planning.joins import real as recordings
-from planning.joins.generator import Workload
+from planning.joins import experiments, recorded, simulate
 from planning.joins.layout import automatic_sizes
 from planning.joins.page import JoinsPage
 from planning.joins.scene import Scene
+from planning.joins.workload import Workload
 
 
 def directions(page: JoinsPage) -> None:
@@ -77,7 +76,7 @@ def real(page: JoinsPage) -> None:
         "the same user, within 2 h.",
     )
     rows = []
-    for make in (recordings.flights, recordings.wiki_keywords, recordings.wiki_users):
+    for make in (recorded.flights, recorded.wiki_keywords, recorded.wiki_users):
         pair = make(folder)
         if page.quick and len(pair.left) > 50_000:
             pair = pair.shortened(0.25)

@@ -9,6 +9,7 @@ what the operator itself sees, it falls back to its own estimate and asks for a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -90,11 +91,11 @@ class Controller:
         self._present = self.windows.extents_s > 0
 
     @classmethod
-    def of(cls, plan: Plan, **settings: object) -> Controller:
+    def of(cls, plan: Plan, **settings: Any) -> Controller:
         """Return the controller for a published plan."""
         values = combine_utilities(plan.utilities, plan.combine)
-        share = {"monitor_fraction": plan.monitor_fraction} | settings
-        return cls(plan.windows, values, plan, **share)  # type: ignore[arg-type]
+        settings = {"monitor_fraction": plan.monitor_fraction, **settings}
+        return cls(plan.windows, values, plan, **settings)
 
     def swap(self, plan: Plan | None) -> None:
         """Use another plan; trust it until shown otherwise."""

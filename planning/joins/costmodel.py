@@ -58,7 +58,7 @@ def postings_in(state: State, i: int, items: IntArray, low: int, high: int) -> i
             mask &= np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(base + 64 - high)
         for q in range(items.size):
             row = state.bits[i, items[q], word & (words - 1)] & mask
-            total += int(population(row))  # type: ignore[call-arg]
+            total += int(population(row))
     return total
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from upath import UPath
 
 from planning.demos import land_batch
-from planning.joins.generator import Workload
 from planning.joins.layout import NO_ITEM, Layout
+from planning.joins.workload import Workload
 
 SCENARIO = 11
 DURATION_S = 60.0

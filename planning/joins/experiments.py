@@ -13,12 +13,12 @@ from planning.joins import algorithms
 from planning.joins.control import Controller
 from planning.joins.costmodel import Strategy, Trace, run
 from planning.joins.engine import Selection
-from planning.joins.generator import BURST, FREQUENCIES, Workload
 from planning.joins.model import Condition, Windows, concatenate
 from planning.joins.planner import solve
 from planning.joins.scene import Scene, best_value
 from planning.joins.statistics import Statistics, assemble, histogram
 from planning.joins.strategies import Fixed, PlannedRate, Untyped
+from planning.joins.workload import BURST, FREQUENCIES, Workload
 
 UNLIMITED = 1e15  # comparisons per second
 SKEWS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

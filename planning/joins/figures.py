@@ -33,13 +33,3 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
     axes.set_ylabel("utility per comparison, relative")
     axes.set_title(f"Comparisons made at r = {r:g}")
     axes.legend(loc="upper right")
-
-
-def draw_quality(plan: Plan, axes: Any) -> None:
-    """Draw predicted quality over r, beside random dropping."""
-    loads = np.linspace(0.0, 1.0, 101)
-    axes.plot(loads, [plan.predicted_quality(r) for r in loads], label="plan (predicted)")
-    axes.plot(loads, loads, "--", label="random dropping")
-    axes.set_xlabel("fraction of comparisons r")
-    axes.set_ylabel("share of utility kept")
-    axes.legend()

@@ -19,6 +19,7 @@ class Parameters(BaseModel):
     """How a windowed join is planned."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "pairs"},
     }
@@ -130,12 +131,21 @@ class Parameters(BaseModel):
             raise ValueError(
                 f"parameters.utilities one per type ({types}), got {len(self.utilities)}"
             )
+        if self.condition == "overlap" and self.threshold > len(self.items):
+            raise ValueError(
+                f"parameters.threshold at most {len(self.items)}, the number of items: nothing "
+                f"could match otherwise, got {self.threshold:g}"
+            )
+        if known[self.time].type == "category":
+            raise ValueError(f"attribute {self.time} must be a number, the time, got a category")
         for name in self.items:
             if known[name].type != "int":
                 raise ValueError(
                     f"attribute {name} must be an int, an item or -1 for none, "
                     f"got {known[name].type}"
                 )
+        if self.time in self.items:
+            raise ValueError(f"parameters.items other attributes than the time, got {self.time}")
 
     @property
     def windows(self) -> Windows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
 from planning.errors import ArtifactError, check_between
 from planning.joins import selection
 from planning.joins.layout import Layout
-from planning.joins.model import COMBINES, CONDITIONS, Combine, Condition, Windows
+from planning.joins.model import COMBINES, CONDITIONS, Combine, Condition, ConditionKind, Windows
 
 FORMAT = 1
 LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
@@ -253,12 +253,12 @@ class Plan:
         _check(read, shape)
         plan = cls(
             windows=windows,
-            condition=Condition(read.condition.kind, read.condition.threshold),  # type: ignore[arg-type]
+            condition=Condition(cast(ConditionKind, read.condition.kind), read.condition.threshold),
             vocabulary=read.condition.vocabulary,
             single_valued=read.condition.single_valued,
             types=tuple(read.types),
             utilities=frozen(read.utilities),
-            combine=read.combine,  # type: ignore[arg-type]
+            combine=cast(Combine, read.combine),
             type_frequency=frozen(read.type_frequency),
             rates_per_s=read.rates_per_s,
             hits=_table(read.hits, shape),
@@ -359,8 +359,3 @@ def _check(read: PlanDocument, shape: tuple[int, int, int]) -> None:
             f"{shape[1]} types, got format {read.format} and tables of {sorted(sizes)}; take it "
             "from the store again"
         )
-
-
-def single_precision(values: FloatArray) -> FloatArray:
-    """Round to float32 and back, as the binary form stores the values."""
-    return frozen(np.asarray(values, dtype=np.float32).astype(np.float64))

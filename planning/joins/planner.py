@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import FloatArray, frozen, frozen_ints
+from planning.arrays import FloatArray, frozen, frozen_ints, single_precision
 from planning.errors import StatisticsError
 from planning.joins import selection
 from planning.joins.layout import Layout
 from planning.joins.model import Combine, Condition, combine_utilities
-from planning.joins.plan import Plan, single_precision
+from planning.joins.plan import Plan
 from planning.joins.statistics import Statistics
 
 

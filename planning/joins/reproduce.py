@@ -12,10 +12,10 @@ import numpy as np
 from planning.errors import PlanningError
 from planning.joins import analysis, beyond, experiments, figures
 from planning.joins import reproduce_rates as rates
-from planning.joins.generator import Workload
 from planning.joins.model import Condition, Windows
 from planning.joins.page import JoinsPage
 from planning.joins.scene import ALL, Scene, outputs
+from planning.joins.workload import Workload
 
 Progress = Callable[[str], None]
 SKEWS = experiments.SKEWS
@@ -195,13 +195,13 @@ def _figure_15(page: JoinsPage) -> None:
     )
     rows = []
     single = Workload().single_valued()
-    wide = {"cycle_s": 400.0, "shift_s": 250.0}
+    wide = Workload(cycle_s=400.0, shift_s=250.0)
     for rate in (100.0, 300.0) if page.quick else (100.0, 200.0, 300.0, 400.0, 500.0):
         small = Scene(rates=rate, seconds=40.0)
         steep = Scene(Workload(skew=0.8), rates=rate, seconds=40.0)
         large = Scene(
-            Workload(**wide), Windows((200.0, 200.0), 5.0), rates=rate, warm_up_s=220.0,  # type: ignore[arg-type]
-            seconds=30.0, method="time_sorted",
+            wide, Windows((200.0, 200.0), 5.0), rates=rate, warm_up_s=220.0, seconds=30.0,
+            method="time_sorted",
         )  # fmt: skip
         scenes = [
             (small, small.plan()),

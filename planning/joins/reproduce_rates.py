@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from planning.joins import experiments
-from planning.joins.generator import BURST, Workload
 from planning.joins.model import Windows
 from planning.joins.page import JoinsPage
 from planning.joins.scene import Scene
+from planning.joins.workload import BURST, Workload
 
 PENTIUM = 156_250.0  # comparisons per second at which Figure 7's text holds
 SKEWS = experiments.SKEWS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +13,13 @@ from planning.arrays import FloatArray, IntArray
 from planning.joins import costmodel, selection
 from planning.joins.control import Controller
 from planning.joins.costmodel import Strategy, Trace
-from planning.joins.generator import Rates, Workload
 from planning.joins.layout import refined
 from planning.joins.model import Combine, Condition, Tuples, Windows, combine_utilities
 from planning.joins.plan import Plan
 from planning.joins.planner import solve
 from planning.joins.statistics import Statistics, assemble, histogram
 from planning.joins.strategies import Adaptive, FeedForward, RandomDropping
+from planning.joins.workload import Rates, Workload
 
 BUDGET = 750_000.0  # comparisons per second
 
@@ -40,9 +41,9 @@ class Scene:
     seed: int = 5
     sizes: tuple[int, ...] = ()  # cut types by the size of the set
 
-    def but(self, **changes: object) -> Scene:
+    def but(self, **changes: Any) -> Scene:
         """Return the scene with some fields changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+        return replace(self, **changes)
 
     @property
     def values(self) -> FloatArray:
@@ -120,9 +121,9 @@ class Scene:
         """Return the paper's operator with some of its adaptations."""
         return Adaptive(self.windows, self.values, **switches)
 
-    def planned(self, plan: Plan | None = None, **settings: object) -> FeedForward:
+    def planned(self, plan: Plan | None = None, *, watch: bool = True) -> FeedForward:
         """Return the published plan under feed-forward control."""
-        return FeedForward(Controller.of(plan or self.plan(), **settings))
+        return FeedForward(Controller.of(plan or self.plan(), watch=watch))
 
     def online(self) -> FeedForward:
         """Return feed-forward control with nothing but what the operator learns itself."""

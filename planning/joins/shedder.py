@@ -24,6 +24,7 @@ from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.engine import Matches, Selection, WindowedJoin
 from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.plan import Plan, Setting
+from planning.shedder import BaseShedder, batch_size
 
 SMOOTHING = 0.2  # weight of the newest batch in running means
 CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
@@ -53,13 +54,11 @@ class Counters:
         return self.compared / self.possible if self.possible else 1.0
 
 
-class Shedder:
+class Shedder(BaseShedder[Plan, Setting, float]):
     """Joins two streams within a load.
 
     Parameters
     ----------
-    plan
-        The plan to apply.
     load
         Fraction r of all comparisons to make, unless a budget decides.
     budget_per_s
@@ -112,10 +111,10 @@ class Shedder:
         self._dropped = self._unknown = 0
         self._busy_s = 0.0
         self._numbers = [0, 0]
-        self._start(plan, load)
+        super().__init__(plan, load)
 
-    def _start(self, plan: Plan, load: float) -> None:
-        self.plan = plan
+    def _install(self, plan: Plan) -> None:
+        self._plan = plan
         self.values = combine_utilities(plan.utilities, plan.combine)
         self.join = WindowedJoin(
             plan.windows,
@@ -137,12 +136,6 @@ class Shedder:
         self._last_hits = self.join.tally.hits.copy()
         self._last_made = self.join.tally.comparisons.copy()
         self._tick_at: float | None = None
-        self.set_load(load)
-
-    @property
-    def setting(self) -> Setting:
-        """The plan's setting at the load."""
-        return self._setting
 
     @property
     def budgeted(self) -> bool:
@@ -175,27 +168,27 @@ class Shedder:
 
     def set_load(self, load: float) -> None:
         """Follow a new load; windows, credits and counters go on."""
-        self._setting = self.plan.at(load)
-        self.load = self._setting.load
+        self._setting = self._plan.at(load)
+        self._load = self._setting.load
         self._select(self._setting.take, self._setting.oldest)
         self.join.full_fraction = 0.0
-        self.join.limit(1.0 if self.budgeted else self.load)
+        self.join.limit(1.0 if self.budgeted else self._load)
         self._seen, self._pace = 0, 0.0
 
     def swap(self, plan: Plan) -> None:
         """Follow a new plan; the windows go on if it is over the same ones."""
-        old = self.plan
+        old = self._plan
         same = (old.windows, old.condition, old.types, old.vocabulary) == (
             plan.windows, plan.condition, plan.types, plan.vocabulary,
         )  # fmt: skip
         if not same:
-            self._start(plan, self.load)
+            super().swap(plan)
             return
-        self.plan = plan
+        self._plan = plan
         self.values = combine_utilities(plan.utilities, plan.combine)
         self.join.values = self.values
         self.controller.swap(plan)
-        self.set_load(self.load)
+        self.set_load(self._load)
 
     def push(self, stream: int, batch: Tuples) -> Matches:
         """Join a batch of one stream, in its order; return the matches it completes."""
@@ -236,7 +229,7 @@ class Shedder:
 
     def _classes(self, batch: Tuples) -> Tuples:
         """Return the tuples with their class in the plan; unknown types count as the cheapest."""
-        layout = self.plan.layout
+        layout = self._plan.layout
         cheapest = self.join.unknown_type // (len(layout.sizes) + 1)
         kind = types_in_range(batch.kind, len(layout.types), cheapest)
         self._unknown += int((kind != batch.kind).sum())
@@ -264,7 +257,7 @@ class Shedder:
             self._watch(view)
             return
         decision = self.controller.decide(view)
-        self.load = min(1.0, decision.load)
+        self._load = min(1.0, decision.load)
         self._select(decision.take, decision.oldest)
         self.join.full_fraction = decision.full_fraction
 
@@ -276,8 +269,8 @@ class Shedder:
 
     def _corrected(self) -> float:
         """Return the load, moved so that what was compared too much or too little evens out."""
-        if self.load in (0.0, 1.0):
-            return self.load
+        if self._load in (0.0, 1.0):
+            return self._load
         total = self.join.tally.total
         since = self.join.tally.since
         made = int(total[probe.COMPARED] - since[0])
@@ -285,8 +278,8 @@ class Shedder:
         recent = possible - self._seen
         self._seen = possible
         self._pace += SMOOTHING * (recent - self._pace)
-        owed = self.load * (possible - CUSHION * self._pace) - made
-        return float(np.clip(self.load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
+        owed = self._load * (possible - CUSHION * self._pace) - made
+        return float(np.clip(self._load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
 
     def _view(self, now: float, elapsed: float) -> View:
         tally = self.join.tally
@@ -311,11 +304,11 @@ class Shedder:
         A fraction of a basic window is spread over tuples: of two tuples at r = 0.5 one is
         compared with it. Rows that cannot be read are compared with nothing.
         """
-        n = self.plan.windows.most
+        n = self._plan.windows.most
         try:
-            stream, tuples = self.plan.layout.read(batch)
+            stream, tuples = self._plan.layout.read(batch)
         except Exception:
-            size = max((len(column) for column in batch.values()), default=0)
+            size = batch_size(batch)
             self._unreadable += size
             self._offered += size
             self._dropped += size
@@ -346,7 +339,7 @@ class Shedder:
         granted = np.floor(steps + 1e-9) > np.floor(before + 1e-9)
         if rows:
             self._credit[i, z] = np.mod(steps[-1], 1.0)
-        return np.asarray(granted & (self.plan.windows.extents_s[i] > 0))
+        return np.asarray(granted & (self._plan.windows.extents_s[i] > 0))
 
 
 __all__ = ["Counters", "Shedder"]

@@ -7,12 +7,13 @@ first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from planning.arrays import Columns, IntArray, frozen_ints
+from planning.arrays import Columns, IntArray, finite_array, frozen_ints
 from planning.errors import StatisticsError
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Tuples, Windows, merge
@@ -67,11 +68,15 @@ class Statistics:
         return cls(
             windows=windows,
             types=types,
-            hits=frozen_ints(np.reshape(document["hits"], (2, n, z, z))),
-            comparisons=frozen_ints(np.reshape(document["comparisons"], (2, n, z))),
-            type_counts=frozen_ints(document["type_counts"]),
-            span_s=float(document["span_s"]),
+            hits=_counts(document, "hits", (2, n, z, z)),
+            comparisons=_counts(document, "comparisons", (2, n, z)),
+            type_counts=frozen_ints(finite_array("type_counts", document["type_counts"], (2, z))),
+            span_s=float(finite_array("span_s", document["span_s"], ())),
         )
+
+
+def _counts(document: dict[str, Any], field: str, shape: tuple[int, ...]) -> IntArray:
+    return frozen_ints(finite_array(field, document[field], (math.prod(shape),)).reshape(shape))
 
 
 def build(samples: Columns, definition: Any) -> Statistics:

@@ -293,7 +293,7 @@ def collect(
         if base + 64 > high:
             bits &= bitmaps.ALL >> np.uint64(base + 64 - high)
         while bits != np.uint64(0):
-            at = base + int(bitmaps.trailing_zeros(bits))  # type: ignore[call-arg]
+            at = base + int(bitmaps.trailing_zeros(bits))
             touched[found] = at & mask
             found += 1
             bits &= bits - np.uint64(1)

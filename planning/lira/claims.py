@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.lira.evaluation import (
+from planning.lira.experiments import (
     DISTRIBUTIONS,
     PAPERS_REGIONS_BY_DENSITY,
     PRINTED,

@@ -29,7 +29,7 @@ from planning.errors import ArtifactError, PlanningError
 from planning.lira import rangecoder
 from planning.lira.model import Frame
 from planning.lira.partition import Partition, Symbols, padded
-from planning.lira.treecode import TreeReader, _sent_leaves, context_count, tree_decisions
+from planning.lira.treecode import TreeReader, context_count, sent_leaves, tree_decisions
 
 if TYPE_CHECKING:
     from planning.lira.plan import Plan
@@ -50,7 +50,7 @@ TABLE_CONTEXTS = 3
 class Decoded:
     """A decoded map or part.
 
-    ``symbols`` may contain OUTSIDE; ``values`` has, per region sent, a throttler in metres or, if
+    ``symbols`` may contain NOT_SENT; ``values`` has, per region sent, a throttler in metres or, if
     ``has_levels``, a level.
     """
 
@@ -230,7 +230,7 @@ def _read_body(data: bytes, frame: Frame, flags: int, *, whole: bool) -> Decoded
 
 def _sent_regions(partition: Partition, sent: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which regions lie in the part that is sent."""
-    return np.asarray(_sent_leaves(partition.symbols, sent, padded(partition.side), partition.side))
+    return np.asarray(sent_leaves(partition.symbols, sent, padded(partition.side), partition.side))
 
 
 def _quantised(frame: Frame, values: FloatArray) -> FloatArray:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from planning.errors import check_between
 
+HORIZON = 4.0  # periods over which a past excess is made up for
+
 
 class BudgetCorrection:
     """Turns a wanted throttle fraction into the one to ask the plan for.
@@ -20,8 +22,6 @@ class BudgetCorrection:
         z, the wanted fraction.
     floor
         The smallest fraction that the plan can reach; nothing below it is asked for.
-    horizon
-        Periods over which a past excess is made up for.
 
     Examples
     --------
@@ -37,17 +37,14 @@ class BudgetCorrection:
     (0.5, 0.455)
     """
 
-    def __init__(
-        self, throttle_fraction: float, *, floor: float = 0.0, horizon: float = 4.0
-    ) -> None:
+    def __init__(self, throttle_fraction: float, *, floor: float = 0.0) -> None:
         self.floor = check_between("floor", floor, 0.0, 1.0)
-        self.horizon = check_between("horizon", horizon, 1.0, 1e6)
+        self._bias = 1.0
         self.aim(throttle_fraction)
 
     def aim(self, throttle_fraction: float) -> None:
         """Follow another z; what was learned about the plan's bias stays."""
         self.throttle_fraction = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
-        self._bias = getattr(self, "_bias", 1.0)
         self._periods = 0
         self._excess = 0.0
         self.load = self._asked(0.0)
@@ -66,9 +63,9 @@ class BudgetCorrection:
         self._periods += 1
         self._excess += kept - self.throttle_fraction * due
         # A budget that cannot be met must not be held against better times.
-        limit = 0.25 * self.horizon * due
+        limit = 0.25 * HORIZON * due
         self._excess = min(max(self._excess, -limit), limit)
-        self.load = self._asked((self._excess + savings) / due / self.horizon)
+        self.load = self._asked((self._excess + savings) / due / HORIZON)
         return self.load
 
     def _asked(self, repay: float) -> float:

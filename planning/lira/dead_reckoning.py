@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, IntArray
 from planning.errors import InvalidInput
-from planning.lira.trace import Trace
+from planning.lira.trace import Trace, uniform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +101,7 @@ class Fleet:
 def _run(  # type: ignore[no-untyped-def]
     positions, tick_s, start, stop, sent, known, cells, x_low, y_low, per_x, per_y, admit, state,
 ):  # fmt: skip
+    """Move every node from tick to tick; return the reports that the server admitted."""
     reports = 0
     rows, columns = cells.shape
     for node in range(positions.shape[0]):
@@ -127,32 +128,14 @@ def _run(  # type: ignore[no-untyped-def]
                     vy = (y - np.float64(positions[node, tick - 1, 1])) / tick_s
                 passes = True
                 if admit < 1.0 and not first:
-                    here ^= here >> np.uint64(12)
-                    here ^= here << np.uint64(25)
-                    here ^= here >> np.uint64(27)
-                    draw = (here * np.uint64(2685821657736338717)) >> np.uint64(11)
-                    passes = np.float64(draw) < admit * 2.0**53
+                    here, draw = uniform(here)
+                    passes = draw < admit
                 if passes:
                     reports += 0 if first else 1
-                    known[node, 0], known[node, 1] = px, py
-                    known[node, 2], known[node, 3], known[node, 4] = vx, vy, t0
-        sent[node, 0], sent[node, 1], sent[node, 2], sent[node, 3], sent[node, 4] = (
-            px, py, vx, vy, t0,
-        )  # fmt: skip
+                    known[node] = (px, py, vx, vy, t0)
+        sent[node] = (px, py, vx, vy, t0)
         state[node] = here
     return reports
-
-
-def count_reports(trace: Trace, thresholds: ArrayLike, start: int = 0) -> IntArray:
-    """Return how many reports each uniform threshold causes from tick ``start`` on."""
-    levels = np.asarray(thresholds, dtype=np.float64)
-    counts = np.empty(levels.size, dtype=np.int64)
-    for k, level in enumerate(levels.tolist()):
-        fleet = Fleet(trace)
-        everywhere = ThresholdMap.uniform(trace.bounds, level)
-        fleet.run(everywhere, start)
-        counts[k] = fleet.run(everywhere, trace.ticks)
-    return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

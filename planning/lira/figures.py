@@ -1,10 +1,8 @@
-"""Pictures of a LIRA plan: regions by throttler, error and f over their parameters, real maps."""
+"""Pictures of a LIRA plan: regions by throttler, alone and with the nodes and queries in them."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from planning.arrays import FloatArray
 from planning.lira.plan import Plan
@@ -38,31 +36,6 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
     axes.set_ylabel("y, m")
     axes.set_title(f"Update throttlers of {plan.regions} regions at z = {z:g}")
     axes.figure.colorbar(patches, ax=axes, label="throttler Δ, m")
-
-
-def draw_quality(plan: Plan, axes: Any) -> None:
-    """Draw the predicted position error over z, beside that of Uniform Δ."""
-    loads = np.linspace(plan.floor, 1.0, 101)
-    ours = [plan.predicted_error(z) for z in loads]
-    uniform = [
-        float(np.interp(plan.curve.inverse(z), plan.frame.thresholds, plan.errors)) for z in loads
-    ]
-    axes.plot(loads, ours, label="LIRA (predicted)")
-    axes.plot(loads, uniform, "--", label="Uniform Δ")
-    axes.set_xlabel("throttle fraction z")
-    axes.set_ylabel("mean position error, m")
-    axes.set_xlim(float(plan.floor), 1.0)
-    axes.legend()
-
-
-def draw_reduction(plan: Plan, axes: Any) -> None:
-    """Draw the measured f(Δ) and its convex hull (Figure 1)."""
-    axes.plot(plan.frame.thresholds, plan.curve.raw, label="measured")
-    axes.plot(plan.frame.thresholds, plan.curve.hull, ":", label="convex hull")
-    axes.set_xlabel("inaccuracy threshold Δ, m")
-    axes.set_ylabel("updates relative to Δmin")
-    axes.set_ylim(0.0, 1.05)
-    axes.legend()
 
 
 def draw_world(

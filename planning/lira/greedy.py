@@ -1,10 +1,11 @@
-"""GREEDYINCREMENT (Algorithm 2), the paper's own throttler setting, kept for comparison.
+"""GREEDYINCREMENT (Algorithm 2), the paper's own throttler setting, compiled, for comparison.
 
 Optimal without fairness (Theorem 3.1, convex f); with a fairness threshold it is not: use
 :mod:`planning.lira.throttlers`. Deviations from the print, all needed to make it run: the decrease
 rate n·s·r is kept apart from the gain (which is infinite for m = 0); breakpoints are Δmin + k·c;
 regions with neither nodes nor queries do not hold the minimum down; a fairness threshold of 0 means
-Uniform Δ, as Section 3.1.1 says, where the print would shed nothing.
+Uniform Δ, as Section 3.1.1 says, where the print would shed nothing. The same in plain Python, line
+by line: :mod:`planning.lira.printed`.
 """
 
 from __future__ import annotations
@@ -49,22 +50,17 @@ def greedy_increment(
 
 @njit(cache=True)
 def _greedy(m, w, d, f, fairness, z):  # type: ignore[no-untyped-def]
-    l = m.size  # noqa: E741
-    segments = d.size - 1
+    l, segments = m.size, d.size - 1  # noqa: E741
     rates = (f[:-1] - f[1:]) / (d[1:] - d[:-1])
     delta = np.full(l, d[0])
     segment = np.zeros(l, np.int64)
     spent = w.sum() * f[0]
     budget = z * spent
-    # Heap rows: (−gain, −decrease rate, region); infinite gains are told apart by their rate.
+    active = (m > 0.0) | (w > 0.0)
     heap = [(0.0, 0.0, np.int64(0)) for _ in range(0)]
-    active = np.zeros(l, np.bool_)
     for j in range(l):
-        if m[j] > 0.0 or w[j] > 0.0:
-            active[j] = True
-            rate = w[j] * rates[0]
-            gain = rate / m[j] if m[j] > 0.0 else np.inf
-            heapq.heappush(heap, (-gain, -rate, np.int64(j)))
+        if active[j]:
+            _insert(heap, j, m, w, rates, segment)
     blocked = np.zeros(l, np.bool_)
     minimum = d[0]
     at_minimum = int(active.sum())
@@ -73,8 +69,7 @@ def _greedy(m, w, d, f, fairness, z):  # type: ignore[no-untyped-def]
         i = np.int64(popped)
         rate = -negative_rate
         before = delta[i]
-        limit = minimum + fairness
-        step = min(d[segment[i] + 1], limit) - before
+        step = min(d[segment[i] + 1], minimum + fairness) - before
         if rate > 0.0:
             step = min(step, (spent - budget) / rate)
         delta[i] = before + step
@@ -86,25 +81,37 @@ def _greedy(m, w, d, f, fairness, z):  # type: ignore[no-untyped-def]
         if before <= minimum + TOUCH and delta[i] > minimum + TOUCH:
             at_minimum -= 1
             if at_minimum == 0:
-                minimum = np.inf
-                for j in range(l):
-                    if active[j] and delta[j] < minimum:
-                        minimum = delta[j]
-                for j in range(l):
-                    if active[j] and delta[j] <= minimum + TOUCH:
-                        at_minimum += 1
+                minimum, at_minimum = _lowest(delta, active)
                 changed = True
         if delta[i] >= minimum + fairness - TOUCH and segment[i] < segments:
             blocked[i] = True
         elif segment[i] < segments and spent > budget:
-            rate = w[i] * rates[segment[i]]
-            gain = rate / m[i] if m[i] > 0.0 else np.inf
-            heapq.heappush(heap, (-gain, -rate, np.int64(i)))
+            _insert(heap, i, m, w, rates, segment)
         if changed:
             for j in range(l):
                 if blocked[j] and delta[j] < minimum + fairness - TOUCH:
                     blocked[j] = False
-                    rate = w[j] * rates[segment[j]]
-                    gain = rate / m[j] if m[j] > 0.0 else np.inf
-                    heapq.heappush(heap, (-gain, -rate, np.int64(j)))
+                    _insert(heap, j, m, w, rates, segment)
     return delta
+
+
+@njit(cache=True)
+def _insert(heap, i, m, w, rates, segment):  # type: ignore[no-untyped-def]
+    """Push (−gain, −decrease rate, region); infinite gains are told apart by their rate."""
+    rate = w[i] * rates[segment[i]]
+    gain = rate / m[i] if m[i] > 0.0 else np.inf
+    heapq.heappush(heap, (-gain, -rate, np.int64(i)))
+
+
+@njit(cache=True)
+def _lowest(delta, active):  # type: ignore[no-untyped-def]
+    """Return the lowest throttler of an active region, and how many have it."""
+    lowest = np.inf
+    for j in range(delta.size):
+        if active[j] and delta[j] < lowest:
+            lowest = delta[j]
+    count = 0
+    for j in range(delta.size):
+        if active[j] and delta[j] <= lowest + TOUCH:
+            count += 1
+    return lowest, count

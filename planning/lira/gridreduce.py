@@ -15,6 +15,7 @@ from numba import njit
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput, check_between
+from planning.lira import pyramid
 from planning.lira.partition import Partition, padded
 from planning.lira.reduction import ReductionCurve
 
@@ -55,45 +56,15 @@ def grid_reduce_sums(
     """Return the partitioning with n_i and m_i of its regions, as Algorithm 1 does (line 21)."""
     side = nodes.shape[0]
     size = padded(side)
-    n_tree, m_tree = pyramid(nodes, size), pyramid(queries, size)
+    n_tree, m_tree = pyramid.sum_up(nodes, size), pyramid.sum_up(queries, size)
     symbols = _grid_reduce(
         n_tree, m_tree, size, curve.thresholds, curve.hull, regions, throttle_fraction
     )
     partition = Partition.of(side, symbols)
     if size != side:
         return partition, partition.sums(nodes), partition.sums(queries)
-    n, m = (_leaf_values(partition.rectangles, size, tree) for tree in (n_tree, m_tree))
+    n, m = (pyramid.read_sums(tree, partition.rectangles, size) for tree in (n_tree, m_tree))
     return partition, n, m
-
-
-def pyramid(cells: FloatArray, size: int) -> FloatArray:
-    """Return the quad-tree's sums (Stage I), finest level last; level k starts at (4^k − 1)/3."""
-    out = np.empty((4 * size * size - 1) // 3)
-    _pyramid(np.ascontiguousarray(cells, dtype=np.float64), size, out)
-    return out
-
-
-@njit(cache=True)
-def _pyramid(cells, size, out):  # type: ignore[no-untyped-def]
-    start = (size * size - 1) // 3
-    side = cells.shape[0]
-    if side < size:
-        out[start:] = 0.0
-    for y in range(side):
-        for x in range(side):
-            out[start + y * size + x] = cells[y, x]
-    while size > 1:
-        half = size // 2
-        above = start - half * half
-        for y in range(half):
-            top = start + 2 * y * size
-            for x in range(half):
-                i = top + 2 * x
-                out[above + y * half + x] = (out[i] + out[i + 1]) + (
-                    out[i + size] + out[i + size + 1]
-                )
-        start = above
-        size = half
 
 
 @njit(cache=True)
@@ -137,10 +108,8 @@ def _node_gain(  # type: ignore[no-untyped-def]
 ):
     if level == bottom:
         return -1.0
-    side = 1 << (level + 1)
-    start = ((1 << (2 * (level + 1))) - 1) // 3
     for c in range(4):
-        i = start + (2 * y + c // 2) * side + 2 * x + c % 2
+        i = pyramid.node_at(level + 1, 2 * y + c // 2, 2 * x + c % 2)
         m[c] = m_tree[i]
         n[c] = n_tree[i]
     return _gain(m, n, gains, segment, d, f, rates, z, uniform)
@@ -148,9 +117,7 @@ def _node_gain(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-untyped-def]
-    bottom = 0
-    while (1 << bottom) < size:
-        bottom += 1
+    bottom = pyramid.last_level(size)
     rates = (f[:-1] - f[1:]) / (d[1:] - d[:-1])
     uniform = d[-1]
     for k in range(rates.size):
@@ -170,7 +137,7 @@ def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-unt
         _, level, y, x = heapq.heappop(heap)
         if level == bottom:
             continue  # stays a region: a cell cannot be split
-        split[((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x] = True
+        split[pyramid.node_at(level, y, x)] = True
         splits += 1
         found += 3
         for c in range(4):
@@ -180,44 +147,4 @@ def _grid_reduce(n_tree, m_tree, size, d, f, regions, z):  # type: ignore[no-unt
                 segment,
             )
             heapq.heappush(heap, (-gain, level + 1, cy, cx))
-    return _quad_symbols(split, bottom, splits)
-
-
-@njit(cache=True)
-def _quad_symbols(split, bottom, splits):  # type: ignore[no-untyped-def]
-    """Write quad-tree splits as halvings: across, then upright in both halves."""
-    out = np.empty(6 * splits + 1, np.uint8)
-    used = 0
-    stack = np.empty((8 * (bottom + 2), 3), np.int64)  # (level or −1 for an upright halving, y, x)
-    stack[0] = (0, 0, 0)
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        level, y, x = stack[depth]
-        if level < 0:
-            out[used] = 2
-            used += 1
-            continue
-        if not split[((1 << (2 * level)) - 1) // 3 + y * (1 << level) + x]:
-            out[used] = 0
-            used += 1
-            continue
-        out[used] = 1
-        used += 1
-        for cx in (1, 0):
-            stack[depth] = (level + 1, 2 * y + 1, 2 * x + cx)
-            stack[depth + 1] = (level + 1, 2 * y, 2 * x + cx)
-            stack[depth + 2] = (-1, 0, 0)
-            depth += 3
-    return out[:used]
-
-
-@njit(cache=True)
-def _leaf_values(rectangles, size, tree):  # type: ignore[no-untyped-def]
-    """Read the sums of square regions off the pyramid."""
-    out = np.empty(rectangles.shape[0])
-    for i in range(rectangles.shape[0]):
-        x, y, w, _ = rectangles[i]
-        across = size // w
-        out[i] = tree[(across * across - 1) // 3 + (y // w) * across + x // w]
-    return out
+    return pyramid.halvings(split, bottom, splits)

@@ -17,8 +17,8 @@ from planning.arrays import FloatArray
 from planning.errors import ArtifactError
 from planning.lira import compact
 from planning.lira.model import Frame
-from planning.lira.partition import padded
-from planning.lira.treecode import DEEPEST, OUTSIDE, _push_halves
+from planning.lira.partition import LEAF, padded, paint, push_halves, walk_from
+from planning.lira.treecode import NOT_SENT
 
 Thresholds = NDArray[np.float32]
 
@@ -33,7 +33,9 @@ class NodeMap:
     corner
         (ix, iy) of the raster's first cell.
     cells
-        ``cells[iy, ix]``: throttlers in metres, or levels with ``by_level`` to translate them.
+        ``cells[iy, ix]``: throttlers in metres.
+    levels
+        The levels behind them, −1 where the part does not reach; :meth:`change` needs them.
     """
 
     def __init__(
@@ -67,9 +69,8 @@ class NodeMap:
         low = rectangles[:, :2].min(axis=0)
         high = (rectangles[:, :2] + rectangles[:, 2:]).max(axis=0)
         shape = (int(high[1] - low[1]), int(high[0] - low[0]))
-        values = decoded.values
         cells = np.full(shape, -1.0 if decoded.has_levels else frame.low, dtype=np.float32)
-        _paint(rectangles, low, values, cells)
+        paint(rectangles - [*low, 0, 0], decoded.values, cells)
         corner = (int(low[0]), int(low[1]))
         if not decoded.has_levels:
             return cls(frame, corner, cells)
@@ -131,31 +132,20 @@ def sent_rectangles(symbols: NDArray[np.uint8], side: int) -> NDArray[np.int64]:
 def _sent_rectangles(symbols, size, side):  # type: ignore[no-untyped-def]
     out = np.empty((symbols.size, 4), np.int64)
     found = 0
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (0, 0, size, size, 0, 0)
-    top = 1
+    stack, top = walk_from(0, 0, size, size)
     for node in range(symbols.size):
         top -= 1
         x, y, w, h, depth, _ = stack[top]
         symbol = symbols[node]
-        if symbol == OUTSIDE:
+        if symbol == NOT_SENT:
             continue
-        if symbol == 0:
+        if symbol == LEAF:
             if x < side and y < side:
                 out[found] = (x, y, min(w, side - x), min(h, side - y))
                 found += 1
         else:
-            top = _push_halves(stack, top, x, y, w, h, depth, symbol)
+            top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return out[:found]
-
-
-@njit(cache=True)
-def _paint(rectangles, corner, values, cells):  # type: ignore[no-untyped-def]
-    for i in range(rectangles.shape[0]):
-        x, y, w, h = rectangles[i]
-        for row in range(y - corner[1], y - corner[1] + h):
-            for column in range(x - corner[0], x - corner[0] + w):
-                cells[row, column] = values[i]
 
 
 @njit(cache=True)

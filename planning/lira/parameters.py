@@ -100,3 +100,10 @@ class Parameters(BaseModel):
                 f"a lira stream with attributes {', '.join(COLUMNS)}, "
                 f"got none called {', '.join(missing)}"
             )
+        for i, query in enumerate(definition.queries.inline):
+            if query.where or not set(query.ranges) <= {"x", "y"}:
+                given = "where" if query.where else ", ".join(query.ranges)
+                raise ValueError(
+                    f"queries.inline[{i}] ranges of x and y, which are all that lira's queries ask "
+                    f"about, got {given}"
+                )

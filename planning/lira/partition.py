@@ -18,6 +18,8 @@ from planning.arrays import FloatArray, IntArray
 from planning.errors import InvalidInput
 
 LEAF, ACROSS, UPRIGHT = 0, 1, 2
+FINENESS = 10.0  # cells along the side of a region of mean size, at most
+DEEPEST = 64  # halvings from the whole grid to a cell, at most
 Symbols = NDArray[np.uint8]
 
 
@@ -85,7 +87,7 @@ class Partition:
     def paint(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the raster ``[iy, ix]`` in which every cell holds its region's value."""
         raster = np.empty((self.side, self.side), dtype=values.dtype)
-        _paint(self.rectangles, values, raster)
+        paint(self.rectangles, values, raster)
         return raster
 
 
@@ -100,8 +102,8 @@ def padded(side: int) -> int:
     return 1 << (int(side) - 1).bit_length()
 
 
-def grid_side(regions: int, fineness: float = 10.0) -> int:
-    """Return α for l regions (Section 3.2.5).
+def grid_side(regions: int) -> int:
+    """Return α = 2^⌊log₂(10·√l)⌋ for l regions (Section 3.2.5).
 
     Deviation: the floor of the logarithm, not the printed ceiling, gives the paper's own 128 for
     l = 250 and 512 for l = 4000.
@@ -111,7 +113,7 @@ def grid_side(regions: int, fineness: float = 10.0) -> int:
     """
     if regions < 1:
         raise InvalidInput(f"regions must be at least 1, got {regions}")
-    return 1 << max(0, int(np.floor(np.log2(fineness * np.sqrt(regions)) + 1e-12)))
+    return 1 << max(0, int(np.floor(np.log2(FINENESS * np.sqrt(regions)) + 1e-12)))
 
 
 def _even_symbols(levels: int) -> Symbols:
@@ -138,32 +140,47 @@ def _leaves(symbols, side):  # type: ignore[no-untyped-def]
         if s == LEAF:
             leaves += 1
     out = np.empty((leaves, 4), np.int64)
-    stack = np.empty((128, 4), np.int64)
-    stack[0] = (0, 0, side, side)
-    depth = 1
+    stack, top = walk_from(0, 0, side, side)
     used = 0
     found = 0
-    while depth > 0 and used < symbols.size:
-        depth -= 1
-        x, y, w, h = stack[depth]
+    while top > 0 and used < symbols.size:
+        top -= 1
+        x, y, w, h, depth, _ = stack[top]
         symbol = symbols[used]
         used += 1
         if symbol == LEAF:
             out[found] = (x, y, w, h)
             found += 1
-        elif symbol == ACROSS and w > 1:
-            stack[depth] = (x + w // 2, y, w // 2, h)
-            stack[depth + 1] = (x, y, w // 2, h)
-            depth += 2
-        elif symbol == UPRIGHT and h > 1:
-            stack[depth] = (x, y + h // 2, w, h // 2)
-            stack[depth + 1] = (x, y, w, h // 2)
-            depth += 2
+        elif (symbol == ACROSS and w > 1) or (symbol == UPRIGHT and h > 1):
+            top = push_halves(stack, top, x, y, w, h, depth, symbol)
         else:
             return out, -1
-    if depth > 0:
+    if top > 0:
         return out, -1
     return out, used
+
+
+@njit(cache=True)
+def walk_from(x, y, w, h):  # type: ignore[no-untyped-def]
+    """Return a stack that holds one rectangle, to walk its tree in preorder, and its height.
+
+    Rows are (x, y, w, h, depth, how the parent was halved).
+    """
+    stack = np.empty((2 * DEEPEST, 6), np.int64)
+    stack[0] = (x, y, w, h, 0, LEAF)
+    return stack, 1
+
+
+@njit(cache=True)
+def push_halves(stack, top, x, y, w, h, depth, symbol):  # type: ignore[no-untyped-def]
+    """Put both halves of a rectangle on the stack, the lower one on top; return its height."""
+    if symbol == ACROSS:
+        stack[top] = (x + w // 2, y, w // 2, h, depth + 1, ACROSS)
+        stack[top + 1] = (x, y, w // 2, h, depth + 1, ACROSS)
+    else:
+        stack[top] = (x, y + h // 2, w, h // 2, depth + 1, UPRIGHT)
+        stack[top + 1] = (x, y, w, h // 2, depth + 1, UPRIGHT)
+    return top + 2
 
 
 @njit(cache=True)
@@ -180,7 +197,8 @@ def _sums(rectangles, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _paint(rectangles, values, raster):  # type: ignore[no-untyped-def]
+def paint(rectangles, values, raster):  # type: ignore[no-untyped-def]
+    """Write every rectangle's value into its cells."""
     for i in range(rectangles.shape[0]):
         x, y, w, h = rectangles[i]
         for row in range(y, y + h):

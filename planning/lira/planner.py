@@ -6,48 +6,39 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import FloatArray, frozen
+from planning.arrays import FloatArray, single_precision
 from planning.errors import StatisticsError
 from planning.lira.axis import ErrorAxis, fit_errors
 from planning.lira.gridreduce import grid_reduce
-from planning.lira.halving import Halvings, best_partition
+from planning.lira.halving import Halvings
 from planning.lira.model import Frame
 from planning.lira.objective import Importance, node_importance
 from planning.lira.partition import Partition
 from planning.lira.plan import Levels, Plan
+from planning.lira.pricing import best_partition
 from planning.lira.quadtree import QuadTree
-from planning.lira.queries import of
+from planning.lira.queries import queries_of
 from planning.lira.reduction import ReductionCurve
 from planning.lira.statistics import Grid, Statistics
 
 FINEST_HALVING = 1024  # cells a side; beyond it all dyadic rectangles do not fit in memory
-
 NO_DIFFERENCE = 1e-6  # ratios closer than this are one level: rounding, not importance
 
 
 def plan(statistics: Statistics, definition: Any) -> Plan:
     """Return the plan whose setting at every z is optimal for its regions."""
-    chosen = definition.parameters
-    queries, weights = of(definition)
-    grid = statistics.grid
-    per_object = grid.nodes.sum() / max(statistics.objects, 1)
-    return solve(grid, queries, weights, chosen, statistics, least_nodes=float(per_object))
+    return solve(statistics, *queries_of(definition), definition.parameters)
 
 
 def solve(
-    grid: Grid,
-    queries: FloatArray,
-    query_weights: FloatArray,
-    chosen: Any,
-    measured: Statistics,
-    *,
-    least_nodes: float,
+    measured: Statistics, queries: FloatArray, query_weights: FloatArray, chosen: Any
 ) -> Plan:
     """Make regions and levels; ``chosen`` are the family's parameters."""
-    side = grid.nodes.shape[0]
+    grid = measured.grid
     frame = Frame(
-        grid.bounds, side, chosen.lowest_threshold, chosen.highest_threshold, chosen.segments
-    )
+        grid.bounds, grid.nodes.shape[0], chosen.lowest_threshold, chosen.highest_threshold,
+        chosen.segments,
+    )  # fmt: skip
     curve = ReductionCurve.even(
         frame.low, frame.high, frame.segments, measured.thresholds, measured.reports
     )
@@ -57,7 +48,8 @@ def solve(
         departure = 0.0
     axis = ErrorAxis.of(curve, departure)
     weight = update_weight(grid, chosen.speed_factor)
-    importance = importance_of(grid, queries, query_weights, chosen, least_nodes)
+    per_object = float(grid.nodes.sum() / max(measured.objects, 1))
+    importance = importance_of(grid, queries, query_weights, chosen, least_nodes=per_object)
     partition = partition_of(importance.total, weight, grid, axis, chosen)
     level, ratio = levels_of(
         partition.sums(importance.total), partition.sums(weight), chosen.levels
@@ -67,11 +59,11 @@ def solve(
         frame=frame,
         partition=partition,
         level=level,
-        ratio=frozen(ratio),
-        weight=frozen(_by_level(level, partition.sums(weight), ratio.size)),
-        inside=frozen(_by_level(level, partition.sums(importance.inside), ratio.size)),
-        reduction=frozen(_single(curve.raw)),
-        errors=frozen(_single(errors)),
+        ratio=ratio,
+        weight=_by_level(level, partition.sums(weight), ratio.size),
+        inside=_by_level(level, partition.sums(importance.inside), ratio.size),
+        reduction=single_precision(curve.raw),
+        errors=single_precision(errors),
         departure=departure,
         fairness_threshold=chosen.fairness_threshold,
         throttle_fraction=chosen.throttle_fraction,
@@ -92,7 +84,7 @@ def update_weight(grid: Grid, speed_factor: bool) -> FloatArray:
 
 
 def importance_of(
-    grid: Grid, queries: FloatArray, weights: FloatArray, chosen: Any, least_nodes: float
+    grid: Grid, queries: FloatArray, weights: FloatArray, chosen: Any, *, least_nodes: float
 ) -> Importance:
     """Return what the plan minimises, per cell."""
     nodes = grid.nodes.astype(np.float64)
@@ -160,13 +152,9 @@ def levels_of(
             level[some] = first
             ratio[first:] = most
     level[(importance > 0) & (weight == 0)] = levels - 1
-    return level, _single(ratio)
+    return level, single_precision(ratio)
 
 
 def _by_level(level: Levels, values: FloatArray, levels: int) -> FloatArray:
-    return _single(np.bincount(level, weights=values, minlength=levels).astype(np.float64))
-
-
-def _single(values: FloatArray) -> FloatArray:
-    """Round to single precision, as both encodings of the plan hold it."""
-    return np.asarray(values, dtype=np.float32).astype(np.float64)
+    """Sum up by level, in single precision, as both encodings of the plan hold it."""
+    return single_precision(np.bincount(level, weights=values, minlength=levels))

@@ -1,8 +1,8 @@
 """GRIDREDUCE and GREEDYINCREMENT in plain Python, heap and all: Algorithms 1 and 2 read aloud.
 
 The reference that the compiled versions (:mod:`planning.lira.gridreduce`,
-:mod:`planning.lira.greedy`) are tested and timed against. Deviations from the print are those
-named there.
+:mod:`planning.lira.greedy`) are tested and timed against, and therefore code of its own. Deviations
+from the print are those named there.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import heapq
 import math
 from dataclasses import dataclass
 
+from planning.lira.greedy import TOUCH
 from planning.lira.reduction import ReductionCurve
-
-TOUCH = 1e-9
 
 
 @dataclass(slots=True)
@@ -48,7 +47,6 @@ def grid_reduce(root: TreeNode, curve: ReductionCurve, regions: int, z: float) -
     """Stage II: split where the accuracy gain is largest (lines 10 to 22)."""
     d, f = curve.thresholds.tolist(), curve.hull.tolist()
     uniform = uniform_threshold(d, f, z)
-    count = 0
     heap: list[tuple[float, int, int, int, TreeNode]] = []
 
     def insert(node: TreeNode) -> None:
@@ -87,9 +85,7 @@ def accuracy_gain(
         return 0.0
     m = [child.m for child in node.children]
     n = [child.n for child in node.children]
-    total_n = (n[0] + n[1]) + (n[2] + n[3])
-    weights = n
-    throttlers = greedy_increment(m, weights, d, f, math.inf, z, total=total_n)
+    throttlers = greedy_increment(m, n, d, f, math.inf, z, total=node.n)
     return node.m * uniform - sum(a * b for a, b in zip(m, throttlers, strict=True))
 
 
@@ -97,7 +93,10 @@ def greedy_increment(
     m: list[float], w: list[float], d: list[float], f: list[float], fairness: float, z: float,
     total: float | None = None,
 ) -> list[float]:  # fmt: skip
-    """GREEDYINCREMENT (Algorithm 2) over the breakpoints d of f."""
+    """GREEDYINCREMENT (Algorithm 2) over the breakpoints d of f.
+
+    ``total`` is the sum of w where it is known already.
+    """
     regions, last = len(m), len(d) - 1
     delta = [d[0]] * regions
     segment = [0] * regions

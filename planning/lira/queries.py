@@ -40,13 +40,8 @@ class QueryErrors:
         """C_ov = D_ev / E of containment; 0 without error."""
         return self.containment_deviation / self.containment if self.containment > 0 else 0.0
 
-    @property
-    def position_variation(self) -> float:
-        """C_ov of position; 0 without error."""
-        return self.position_deviation / self.position if self.position > 0 else 0.0
 
-
-def of(definition: Any) -> tuple[FloatArray, FloatArray]:
+def queries_of(definition: Any) -> tuple[FloatArray, FloatArray]:
     """Return the definition's queries as rows x_low, y_low, x_high, y_high, and their weights.
 
     Inline queries come first, then those of the file. An absent axis means all of it.
@@ -54,7 +49,12 @@ def of(definition: Any) -> tuple[FloatArray, FloatArray]:
     spans = {a.name: a.bounds for a in definition.attributes}
     rows, weights = [], []
     for number, entry in enumerate(written_queries(definition)):
-        ranges = {k: v for k, v in dict(entry.get("ranges", {})).items() if k in ("x", "y")}
+        ranges = dict(entry.get("ranges", {}))
+        if entry.get("where") or not set(ranges) <= {"x", "y"}:
+            raise InvalidInput(
+                f"query {number} must be ranges of x and y, got "
+                + ("where" if entry.get("where") else ", ".join(sorted({*ranges} - {"x", "y"})))
+            )
         (x_low, x_high), (y_low, y_high) = (ranges.get(a, spans[a]) for a in ("x", "y"))
         row = (float(x_low), float(y_low), float(x_high), float(y_high))
         weight = float(entry.get("weight", 1.0))

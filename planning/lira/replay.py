@@ -16,7 +16,7 @@ from numba import njit
 
 from planning.arrays import FloatArray, IntArray
 
-MICRO = 1e6
+MICRO = 1e6  # sums are kept in whole millionths, so that their order leaves no trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,10 +15,10 @@ import numpy as np
 
 from planning import datasets
 from planning.lira.claims import claims
-from planning.lira.evaluation import FULL, MAKERS, PRINTED, QUICK, Table, recorded
-from planning.lira.experiment import Experiment
+from planning.lira.experiments import EXPERIMENTS, FULL, PRINTED, QUICK, Table, recorded
 from planning.lira.figures import draw_world
-from planning.lira.tracks import Tracks, load_tracks
+from planning.lira.recorded import Tracks, load_tracks
+from planning.lira.scene import Scene
 from planning.reproduction import Page
 
 Progress = Callable[[str], None]
@@ -38,13 +38,11 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     )
     page = Page(folder, "lira", "LIRA, reproduced", introduction)
     progress(f"driving {scale.cars} cars for {scale.seconds} s")
-    experiment = Experiment(
-        SEED, cars=scale.cars, seconds=scale.seconds, warm_up=scale.warm_up
-    )
+    scene = Scene(SEED, cars=scale.cars, seconds=scale.seconds, warm_up=scale.warm_up)
     tables: dict[str, Table] = {}
-    for maker in MAKERS:
-        progress(maker.__name__.replace("_", " "))
-        for table in maker(experiment, scale):
+    for experiment in EXPERIMENTS:
+        progress(experiment.__name__.replace("_", " "))
+        for table in experiment(scene, scale):
             tables[table.name] = table
             show(page, table)
     page.claim(*claims(tables))
@@ -94,11 +92,11 @@ def _draw_column(table: Table, name: str, axes: Any) -> None:
 
 def _show_tracks(page: Page, tracks: Tracks) -> None:
     """Measure recorded tracks and draw their map."""
-    experiment = tracks.experiment()
-    queries = tracks.queries(experiment)
-    show(page, recorded(tracks, experiment, queries))
+    scene = tracks.scene()
+    queries = tracks.queries(scene)
+    show(page, recorded(tracks, scene, queries))
     middle = tracks.trace.positions[:, tracks.trace.ticks // 2].astype(np.float64)
-    plan = experiment.plan(queries, 0.5)
+    plan = scene.plan(queries, 0.5)
     page.text("Regions, objects (dots) and queries (frames) at z = 0.5:")
 
     def draw_map(figure: Any) -> None:

@@ -34,6 +34,7 @@ from planning.errors import check_between
 from planning.lira.correction import BudgetCorrection
 from planning.lira.nodemap import raster_of
 from planning.lira.plan import Plan, Setting
+from planning.shedder import ONE, BaseShedder, batch_size
 
 COLUMNS = ("object_id", "time", "x", "y")
 # Last position and time; last report, its velocity and time; the same for Δmin; waits to report.
@@ -44,7 +45,7 @@ INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
 # Both times the root of the reports in a period, which is how far chance moves their number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
-REPORT = 1 << 32  # what a report costs in the ledger; a whole number, so that nothing is rounded
+REPORT = ONE  # what a report costs in the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,11 @@ class Counters:
         return self.sent / self.due if self.due else 1.0
 
 
-class Shedder:
+class Shedder(BaseShedder[Plan, Setting, float]):
     """Decides which positions are reported.
 
     Parameters
     ----------
-    plan
-        The plan to apply.
     load
         Throttle fraction z; 1 means Δmin everywhere and no budget.
     correct
@@ -118,20 +117,7 @@ class Shedder:
         self._offered = 0
         self._dropped = 0
         self._seen = (0, 0)
-        self._correction = BudgetCorrection(
-            check_between("load", load, 0.0, 1.0), floor=min(plan.floor, 1.0)
-        )
-        self._follow(plan, float(load))
-
-    @property
-    def plan(self) -> Plan:
-        """The plan in force."""
-        return self._plan
-
-    @property
-    def setting(self) -> Setting:
-        """The setting in force."""
-        return self._setting
+        super().__init__(plan, load)
 
     @property
     def counters(self) -> Counters:
@@ -148,14 +134,10 @@ class Shedder:
         self._correction.aim(self._load)
         self._apply(self._correction.load if self.correct else self._load)
 
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load; nodes keep their last reports."""
-        self._correction = BudgetCorrection(self._load, floor=min(plan.floor, 1.0))
-        self._follow(plan, self._load)
-
-    def _follow(self, plan: Plan, load: float) -> None:
+    def _install(self, plan: Plan) -> None:
+        """Learn the plan's bias anew; nodes keep their last reports."""
         self._plan = plan
-        self.set_load(load)
+        self._correction = BudgetCorrection(1.0, floor=min(plan.floor, 1.0))
 
     def _apply(self, load: float) -> None:
         self._setting = self._plan.at(load)
@@ -166,7 +148,7 @@ class Shedder:
         try:
             ids, (times, xs, ys) = _columns(batch)
         except (KeyError, TypeError, ValueError):
-            size = _length(batch)
+            size = batch_size(batch)
             self._offered += size
             self._dropped += size
             self._counts[INVALID] += size
@@ -240,12 +222,6 @@ def _columns(batch: Any) -> tuple[NDArray[Any], list[FloatArray]]:
     if ids.ndim != 1 or any(column.shape != ids.shape for column in columns):
         raise ValueError("columns of one length are due")
     return ids, columns
-
-
-def _length(batch: Any) -> int:
-    if isinstance(batch, Mapping):
-        return max((len(column) for column in batch.values()), default=0)
-    return len(batch)
 
 
 @njit(cache=True)

@@ -19,9 +19,10 @@ from planning.errors import InvalidInput
 from planning.lira import compact
 from planning.lira.model import Frame
 from planning.lira.nodemap import NodeMap
-from planning.lira.partition import Partition, padded
+from planning.lira.partition import LEAF, Partition, padded, push_halves, walk_from
 from planning.lira.plan import Plan
-from planning.lira.treecode import DEEPEST, _push_halves
+
+SMALLEST_RADIUS_M = 500.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,14 +63,10 @@ def place_by_density(
     bounds: tuple[float, float, float, float],
     *,
     nodes_per_station: float,
-    smallest_radius_m: float = 500.0,
 ) -> Stations:
     """Place stations so that each covers about ``nodes_per_station`` nodes of the grid."""
-    if not (nodes_per_station > 0 and smallest_radius_m > 0):
-        raise InvalidInput(
-            f"nodes_per_station and smallest_radius_m must be above 0, got {nodes_per_station:g} "
-            f"and {smallest_radius_m:g}"
-        )
+    if not nodes_per_station > 0:
+        raise InvalidInput(f"nodes_per_station must be above 0, got {nodes_per_station:g}")
     x_low, y_low, x_high, y_high = bounds
     rows: list[tuple[float, float, float]] = []
     todo = [(0.0, 0.0, 1.0, 1.0)]
@@ -83,7 +80,7 @@ def place_by_density(
         width, height = (c - a) * (x_high - x_low), (d - b) * (y_high - y_low)
         radius = 0.5 * float(np.hypot(width, height))
         finest = min(k - i, m - j) <= 1
-        if inside <= nodes_per_station or radius / 2 < smallest_radius_m or finest:
+        if inside <= nodes_per_station or radius / 2 < SMALLEST_RADIUS_M or finest:
             rows.append(
                 (x_low + 0.5 * (a + c) * (x_high - x_low), y_low + 0.5 * (b + d) * (y_high - y_low),
                  radius)
@@ -185,9 +182,7 @@ def _serving(sx, sy, radius, xs, ys, current, found):  # type: ignore[no-untyped
 def _sent_nodes(symbols, size, side, cx, cy, rx, ry):  # type: ignore[no-untyped-def]
     """Touch test in cells; the disc is an ellipse when cells are not square."""
     out = np.zeros(symbols.size, np.bool_)
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (0, 0, size, size, 0, 0)
-    top = 1
+    stack, top = walk_from(0, 0, size, size)
     for node in range(symbols.size):
         top -= 1
         x, y, w, h, depth, _ = stack[top]
@@ -195,6 +190,6 @@ def _sent_nodes(symbols, size, side, cx, cy, rx, ry):  # type: ignore[no-untyped
         dx = max(max(x - cx, cx - right), 0.0) / rx
         dy = max(max(y - cy, cy - upper), 0.0) / ry
         out[node] = x < side and y < side and dx * dx + dy * dy <= 1.0
-        if symbols[node] != 0:
-            top = _push_halves(stack, top, x, y, w, h, depth, symbols[node])
+        if symbols[node] != LEAF:
+            top = push_halves(stack, top, x, y, w, h, depth, symbols[node])
     return out

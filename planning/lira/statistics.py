@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike
 
 from planning.arrays import Columns, FloatArray, IntArray, frozen, frozen_ints
 from planning.errors import InvalidInput, StatisticsError
+from planning.lira.partition import grid_side
+from planning.lira.queries import queries_of
+from planning.lira.replay import MICRO, Replay, levels_between, replay
 
 OUTSIDE = -1
-MICRO = 1e6
 CHUNK = 4096
 DECIMALS = 12
 
@@ -91,9 +93,9 @@ class Statistics:
 
     >>> x = np.array([1.0, 1.0, 9.0])
     >>> counted = grid(x, x, np.array([3.0, 5.0, 8.0]), [[0, 0, 5, 5]], 2, (0, 0, 10, 10))
-    >>> reports, error_micro = np.array([40, 20, 10]), np.array([0, 2_000_000, 5_000_000])
-    >>> seen = complete(counted, np.array([5.0, 10.0, 20.0]), reports, error_micro, 10, 3)
-    >>> seen.grid.nodes.tolist(), seen.grid.mean_speed.tolist(), seen.errors.tolist()
+    >>> sums = Replay(np.array([40, 20, 10]), np.array([0, 2_000_000, 5_000_000]), 10, 3)
+    >>> found = complete(counted, np.array([5.0, 10.0, 20.0]), sums)
+    >>> found.grid.nodes.tolist(), found.grid.mean_speed.tolist(), found.errors.tolist()
     ([[2, 0], [0, 1]], [[4.0, 0.0], [0.0, 8.0]], [0.0, 0.2, 0.5])
     """
 
@@ -129,23 +131,17 @@ class Statistics:
 
 def build(samples: Columns, definition: Any) -> Statistics:
     """Build the statistics of positions that fit in memory."""
-    from planning.lira.queries import of
-    from planning.lira.replay import replay
-
     names = ("object_id", "time", "x", "y", "speed")
     ids, times, x, y, speed = (np.asarray(samples[n], dtype=np.float64) for n in names)
-    bounds, cells, levels = frame_of(definition)
-    rectangles, _ = of(definition)
+    bounds, cells, levels = scope_of(definition)
+    rectangles, _ = queries_of(definition)
     seen = replay(ids, times, x, y, levels, definition.parameters.highest_speed)
     counted = grid(x, y, speed, rectangles, cells, bounds)
-    return complete(counted, levels, seen.reports, seen.error_micro, seen.rows, seen.objects)
+    return complete(counted, levels, seen)
 
 
-def frame_of(definition: Any) -> tuple[Bounds, int, FloatArray]:
+def scope_of(definition: Any) -> tuple[Bounds, int, FloatArray]:
     """Return the space, α, and the thresholds that f is measured at."""
-    from planning.lira.partition import grid_side
-    from planning.lira.replay import levels_between
-
     spans = {a.name: a.bounds for a in definition.attributes}
     (x_low, x_high), (y_low, y_high) = spans["x"], spans["y"]
     chosen = definition.parameters
@@ -154,29 +150,22 @@ def frame_of(definition: Any) -> tuple[Bounds, int, FloatArray]:
     return (x_low, y_low, x_high, y_high), cells, levels
 
 
-def complete(
-    counted: Grid,
-    levels: FloatArray,
-    reports: IntArray,
-    error_micro: IntArray,
-    rows: int,
-    objects: int,
-) -> Statistics:
-    """Join the grid with the replay's sums; refuse what no plan can be made from."""
+def complete(counted: Grid, levels: FloatArray, seen: Replay) -> Statistics:
+    """Join the grid with what the replay of every level saw; refuse what allows no plan."""
     if not counted.nodes.sum():
         raise StatisticsError(
             "samples must hold at least one position inside the space, got none; check the domains "
             "of x and y and the quarantine"
         )
-    if not rows or not reports[0]:
+    if not seen.rows or not seen.reports[0]:
         raise StatisticsError(
             "samples must show objects that move: f(Δ) is measured by replaying their tracks, got "
-            f"{objects} objects, {rows} steps and {int(reports[0])} reports at Δmin; land several "
-            "positions per object, or lower Δmin"
+            f"{seen.objects} objects, {seen.rows} steps and {int(seen.reports[0])} reports at "
+            "Δmin; land several positions per object, or lower Δmin"
         )
     return Statistics(
-        counted, objects, rows, frozen(levels), frozen_ints(reports),
-        frozen(error_micro / MICRO / rows),
+        counted, seen.objects, seen.rows, frozen(levels), frozen_ints(seen.reports),
+        frozen(seen.error_micro / MICRO / seen.rows),
     )  # fmt: skip
 
 

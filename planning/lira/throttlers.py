@@ -16,6 +16,7 @@ Regions with neither nodes nor queries never hold the window down.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -30,7 +31,7 @@ SMALLEST_PRICE = 1e-60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Setting:
+class PathPoint:
     """The update throttlers at one throttle fraction.
 
     Attributes
@@ -124,20 +125,37 @@ class ThrottlerPath:
         """Number of regions l."""
         return self.importance.size
 
-    def at(self, throttle_fraction: float) -> Setting:
+    def at(self, throttle_fraction: float) -> PathPoint:
         """Return the optimal throttlers at z; unreachable budgets get the highest useful ones."""
         z = check_between("throttle_fraction", throttle_fraction, 0, 1, remedy="pass a fraction")
-        throttlers, expenditure, window, price = _at(
-            z, self.order, self.ratio, self.weight_below, self.importance_below,
+        problem = _Problem(
+            self.order, self.ratio, self.weight_below, self.importance_below,
             self.curve.thresholds, self.curve.hull, self.rates,
             self.windows, self.window_segment, self.reach_segment, self.fairness_threshold,
         )  # fmt: skip
+        throttlers, expenditure, window, price = _at(problem, z)
         throttlers.flags.writeable = False
         inaccuracy = float(self.importance @ throttlers)
         scale = self.importance.sum() / max(self.weight.sum(), 1e-300)
-        return Setting(
+        return PathPoint(
             throttlers, z, float(expenditure), inaccuracy, float(window), float(price * scale)
         )
+
+
+class _Problem(NamedTuple):
+    """The sorted regions, f and the windows, as the compiled functions take them."""
+
+    order: Any
+    ratio: Any
+    below_w: Any
+    below_m: Any
+    d: Any
+    f: Any
+    rates: Any
+    windows: Any
+    low_segment: Any
+    high_segment: Any
+    fairness: float
 
 
 def _amounts(field: str, values: ArrayLike) -> FloatArray:
@@ -197,19 +215,19 @@ def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _window(price, counts, rates, below_w, below_m, low_segment, high_segment):  # type: ignore[no-untyped-def]
+def _window(p, price, counts):  # type: ignore[no-untyped-def]
     """Index of the best window for a price: the first where holding up hurts more than it helps."""
-    total_w, total_m = below_w[-1], below_m[-1]
-    first, last = 0, low_segment.size - 1
+    total_w, total_m = p.below_w[-1], p.below_m[-1]
+    first, last = 0, p.low_segment.size - 1
     while first < last:
         middle = (first + last) >> 1
-        k = low_segment[middle]
+        k = p.low_segment[middle]
         q = counts[k]
-        limit = price * rates[k]
-        held_up = (total_m - below_m[q]) - limit * (total_w - below_w[q])
-        k = high_segment[middle]
+        limit = price * p.rates[k]
+        held_up = (total_m - p.below_m[q]) - limit * (total_w - p.below_w[q])
+        k = p.high_segment[middle]
         q = counts[k]
-        held_down = price * rates[k] * below_w[q] - below_m[q]
+        held_down = price * p.rates[k] * p.below_w[q] - p.below_m[q]
         if held_up >= held_down:
             last = middle
         else:
@@ -218,35 +236,44 @@ def _window(price, counts, rates, below_w, below_m, low_segment, high_segment): 
 
 
 @njit(cache=True)
-def _expenditure(t, top, counts, d, f, rates, below_w, low_segment, high_segment):  # type: ignore[no-untyped-def]
-    """Σ w·f(Δ) when segment k inside the window [t, top] is crossed by its first counts[k]."""
-    share = (t - d[low_segment]) / (d[low_segment + 1] - d[low_segment])
-    f_t = f[low_segment] + share * (f[low_segment + 1] - f[low_segment])
-    total = below_w[-1] * f_t
-    for k in range(low_segment, high_segment + 1):
+def _top(p, window):  # type: ignore[no-untyped-def]
+    """Upper end of a window: t + F, or Δmax."""
+    return min(p.d[-1], p.windows[window] + p.fairness)
+
+
+@njit(cache=True)
+def _expenditure(p, window, counts):  # type: ignore[no-untyped-def]
+    """Σ w·f(Δ) when segment k inside the window is crossed by its first counts[k] regions."""
+    d, f, t, top = p.d, p.f, p.windows[window], _top(p, window)
+    low, high = p.low_segment[window], p.high_segment[window]
+    share = (t - d[low]) / (d[low + 1] - d[low])
+    total = p.below_w[-1] * (f[low] + share * (f[low + 1] - f[low]))
+    for k in range(low, high + 1):
         start = max(d[k], t)
         end = min(d[k + 1], top)
         if end > start:
-            total -= (end - start) * rates[k] * below_w[counts[k]]
+            total -= (end - start) * p.rates[k] * p.below_w[counts[k]]
     return total
 
 
 @njit(cache=True)
-def _fill(out, share, t, top, counts, order, d):  # type: ignore[no-untyped-def]
+def _fill(p, out, share, window, counts):  # type: ignore[no-untyped-def]
     """Move ``out`` by ``share`` towards a vertex, whose Δ_i is the last breakpoint crossed."""
-    k = d.size - 1
-    for j in range(order.size):
+    t, top = p.windows[window], _top(p, window)
+    k = p.d.size - 1
+    for j in range(p.order.size):
         while k > 0 and counts[k - 1] <= j:
             k -= 1
-        vertex = min(max(d[k], t), top)
-        here = out[order[j]]
-        out[order[j]] = here + share * (vertex - here) if share < 1.0 else vertex
+        vertex = min(max(p.d[k], t), top)
+        here = out[p.order[j]]
+        out[p.order[j]] = here + share * (vertex - here) if share < 1.0 else vertex
 
 
 @njit(cache=True)
-def _even(z, order, zeros, below_w, d, f, top, window):  # type: ignore[no-untyped-def]
+def _even(p, z, zeros, top):  # type: ignore[no-untyped-def]
     """Spend the budget on the first ``zeros`` regions of the order alone, all at one threshold."""
-    l = order.size  # noqa: E741
+    l = p.order.size  # noqa: E741
+    d, f, below_w = p.d, p.f, p.below_w
     rest = below_w[l] - below_w[zeros]
     wanted = (z * below_w[l] - rest) / below_w[zeros] if below_w[zeros] > 0 else 1.0
     level = top
@@ -258,92 +285,83 @@ def _even(z, order, zeros, below_w, d, f, top, window):  # type: ignore[no-untyp
             break
     out = np.full(l, d[0])
     for j in range(zeros):
-        out[order[j]] = level
+        out[p.order[j]] = level
     return out, level
 
 
 @njit(cache=True)
-def _at(z, order, ratio, below_w, below_m, d, f, rates, windows, low_of, high_of, fairness):  # type: ignore[no-untyped-def]
+def _at(p, z):  # type: ignore[no-untyped-def]
     """Find the vertices before and after the price at which the budget is met; interpolate."""
-    l = order.size  # noqa: E741
-    segments = d.size - 1
-    total_w = below_w[l]
+    l = p.order.size  # noqa: E741
+    d, total_w = p.d, p.below_w[-1]
     if total_w == 0.0 or z >= 1.0:
         spent = 1.0 if total_w > 0.0 else 0.0
         return np.full(l, d[0]), spent, d[0], 0.0
-    target = z * total_w
-    if below_m[l] == 0.0:
-        out, level = _even(z, order, l, below_w, d, f, d[segments], d[0])
-        return out, np.interp(level, d, f), max(d[0], level - fairness), 0.0
+    if p.below_m[l] == 0.0:
+        out, level = _even(p, z, l, d[-1])
+        return out, np.interp(level, d, p.f), max(d[0], level - p.fairness), 0.0
     # Price 0+: regions without queries rise as far as fairness allows; everything else stays.
-    zeros = _crossing(ratio, 0.0, 0, l)
-    lower = np.zeros(segments, np.int64)
-    upper = np.zeros(segments, np.int64)
-    counts = np.zeros(segments, np.int64)
-    finite = _crossing(ratio, 1.7e308, 0, l)
-    for k in range(segments):
-        if rates[k] > 0.0:
-            lower[k] = zeros
-            upper[k] = finite
-    top = min(d[segments], windows[0] + fairness)
-    spent_low = _expenditure(
-        windows[0], top, lower, d, f, rates, below_w, low_of[0], high_of[0]
-    )
-    if target >= spent_low:
-        out, level = _even(z, order, zeros, below_w, d, f, top, d[0])
-        spent = total_w - below_w[zeros] * (1.0 - np.interp(level, d, f))
+    zeros = _crossing(p.ratio, 0.0, 0, l)
+    finite = _crossing(p.ratio, 1.7e308, 0, l)
+    lower = np.where(p.rates > 0.0, zeros, 0)
+    upper = np.where(p.rates > 0.0, finite, 0)
+    spent_low = _expenditure(p, 0, lower)
+    if z * total_w >= spent_low:
+        out, level = _even(p, z, zeros, _top(p, 0))
+        spent = total_w - p.below_w[zeros] * (1.0 - np.interp(level, d, p.f))
         return out, spent / total_w, d[0], 0.0
-    last = windows.size - 1
-    at_low = 0
-    at_high = last
     # As the price grows, the window ends where its upper end meets the last falling segment.
-    while at_high > 0 and rates[high_of[at_high - 1]] == 0.0:
-        at_high -= 1
-    if below_w[finite] == 0.0:
-        at_high = 0
-    spent_high = _expenditure(
-        windows[at_high], min(d[segments], windows[at_high] + fairness), upper, d, f, rates,
-        below_w, low_of[at_high], high_of[at_high],
+    last = p.windows.size - 1
+    while last > 0 and p.rates[p.high_segment[last - 1]] == 0.0:
+        last -= 1
+    if p.below_w[finite] == 0.0:
+        last = 0
+    spent_high = _expenditure(p, last, upper)
+    target = max(z * total_w, spent_high)
+    at_low, spent_low, at_high, spent_high, price = _bracket(
+        p, target, lower, spent_low, upper, last, spent_high
     )
+    share = (spent_low - target) / (spent_low - spent_high) if spent_low > spent_high else 1.0
+    share = min(max(share, 0.0), 1.0)
+    out = np.empty(l)
+    _fill(p, out, 1.0, at_low, lower)
+    _fill(p, out, share, at_high, upper)
+    spent = (1.0 - share) * spent_low + share * spent_high
+    low_t, high_t = p.windows[at_low], p.windows[at_high]
+    return out, spent / total_w, low_t + share * (high_t - low_t), price
+
+
+@njit(cache=True)
+def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: ignore[no-untyped-def]
+    """Bisect the price until two neighbouring vertices have the target between them.
+
+    ``lower`` and ``upper`` are moved to how many regions cross each segment at the two. Returns
+    window and expenditure below and above, and the price above.
+    """
+    at_low = 0
     price_low, price_high = SMALLEST_PRICE, LARGEST_PRICE
-    if target < spent_high:
-        target = spent_high
+    counts = np.zeros(lower.size, np.int64)
     while True:
         moved = 0
-        for k in range(segments):
+        for k in range(lower.size):
             if lower[k] < upper[k]:  # regions of equal ratio cross together: one event
-                moved += 1 if ratio[lower[k]] == ratio[upper[k] - 1] else 2
+                moved += 1 if p.ratio[lower[k]] == p.ratio[upper[k] - 1] else 2
         if (moved <= 1 and at_low == at_high) or (moved == 0 and at_high - at_low <= 1):
             break
-        ratio_of_prices = price_high / price_low
-        if ratio_of_prices > 4.0:
+        if price_high / price_low > 4.0:
             price = np.sqrt(price_low) * np.sqrt(price_high)
         else:
             price = 0.5 * (price_low + price_high)
         if price <= price_low or price >= price_high:
             break
-        for k in range(segments):
-            if lower[k] < upper[k]:
-                counts[k] = _crossing(ratio, price * rates[k], lower[k], upper[k])
-            else:
-                counts[k] = lower[k]
-        here = _window(price, counts, rates, below_w, below_m, low_of, high_of)
-        here = min(max(here, at_low), at_high)
-        spent = _expenditure(
-            windows[here], min(d[segments], windows[here] + fairness), counts, d, f, rates,
-            below_w, low_of[here], high_of[here],
-        )
+        for k in range(lower.size):
+            counts[k] = _crossing(p.ratio, price * p.rates[k], lower[k], upper[k])
+        here = min(max(_window(p, price, counts), at_low), at_high)
+        spent = _expenditure(p, here, counts)
         if spent > target:
             price_low, at_low, spent_low = price, here, spent
             lower[:] = counts
         else:
             price_high, at_high, spent_high = price, here, spent
             upper[:] = counts
-    share = (spent_low - target) / (spent_low - spent_high) if spent_low > spent_high else 1.0
-    share = min(max(share, 0.0), 1.0)
-    out = np.empty(l)
-    low_t, high_t = windows[at_low], windows[at_high]
-    _fill(out, 1.0, low_t, min(d[segments], low_t + fairness), lower, order, d)
-    _fill(out, share, high_t, min(d[segments], high_t + fairness), upper, order, d)
-    spent = (1.0 - share) * spent_low + share * spent_high
-    return out, spent / total_w, low_t + share * (high_t - low_t), price_high
+    return at_low, spent_low, at_high, spent_high, price_high

@@ -83,7 +83,7 @@ def drive(roads: RoadNetwork, rng: np.random.Generator, cars: int, seconds: int)
 
 
 @njit(cache=True)
-def _uniform(state):  # type: ignore[no-untyped-def]
+def uniform(state):  # type: ignore[no-untyped-def]
     """One step of xorshift64*: the new state and a number in [0, 1)."""
     state ^= state >> np.uint64(12)
     state ^= state << np.uint64(25)
@@ -115,6 +115,15 @@ def _turn(arc, first, source, target, volume, draw):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
+def _corner_speed(junctions, a, b, c, product):  # type: ignore[no-untyped-def]
+    """Speed at which a car passes b on its way from a to c; ``product`` of the two lengths."""
+    ux, uy = junctions[b, 0] - junctions[a, 0], junctions[b, 1] - junctions[a, 1]
+    vx, vy = junctions[c, 0] - junctions[b, 0], junctions[c, 1] - junctions[b, 1]
+    cosine = (ux * vx + uy * vy) / (product + 1e-9)
+    return 4.0 + 26.0 * max(cosine, 0.0) ** 4 if cosine < 0.98 else 40.0
+
+
+@njit(cache=True)
 def _drive(  # type: ignore[no-untyped-def]
     out, junctions, first, source, target, kind, volume, length, speeds, stops, arcs, shares,
     factors, seeds,
@@ -126,7 +135,7 @@ def _drive(  # type: ignore[no-untyped-def]
         along = shares[car] * length[arc]
         mood = 0.0
         speed = speeds[kind[arc]] * factors[car]
-        state, draw = _uniform(state)
+        state, draw = uniform(state)
         following = _turn(arc, first, source, target, volume, draw)
         wait = 0.0
         stop_ahead = False
@@ -139,16 +148,13 @@ def _drive(  # type: ignore[no-untyped-def]
                 wait -= 1.0
                 speed = 0.0
                 continue
-            state, draw = _uniform(state)
+            state, draw = uniform(state)
             mood = 0.95 * mood + 0.05 * (draw - 0.5)
             wanted = speeds[kind[arc]] * factors[car] * (1.0 + mood)
-            c = target[following]
-            ux, uy = junctions[b, 0] - junctions[a, 0], junctions[b, 1] - junctions[a, 1]
-            vx, vy = junctions[c, 0] - junctions[b, 0], junctions[c, 1] - junctions[b, 1]
-            cosine = (ux * vx + uy * vy) / (length[arc] * length[following] + 1e-9)
-            corner = 4.0 + 26.0 * max(cosine, 0.0) ** 4 if cosine < 0.98 else 40.0
-            if stop_ahead:
-                corner = 0.5
+            corner = 0.5
+            if not stop_ahead:
+                product = length[arc] * length[following]
+                corner = _corner_speed(junctions, a, b, target[following], product)
             gap = length[arc] - along
             wanted = min(wanted, np.sqrt(corner * corner + 2.0 * BRAKING * max(gap - speed, 0.0)))
             speed += min(max(wanted - speed, -2.0 * BRAKING), ACCELERATION)
@@ -157,14 +163,14 @@ def _drive(  # type: ignore[no-untyped-def]
             while along >= length[arc]:
                 along -= length[arc]
                 if stop_ahead:
-                    state, draw = _uniform(state)
+                    state, draw = uniform(state)
                     wait = 3.0 + draw * (LONGEST_STOP_S - 3.0)
                     along = 0.0
                 arc = following
-                state, draw = _uniform(state)
+                state, draw = uniform(state)
                 following = _turn(arc, first, source, target, volume, draw)
                 junction = target[arc]
-                state, draw = _uniform(state)
+                state, draw = uniform(state)
                 crossing = first[junction + 1] - first[junction] > 2
                 stop_ahead = crossing and draw < stops[kind[arc]]
                 if wait > 0.0:

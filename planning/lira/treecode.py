@@ -13,15 +13,22 @@ from numpy.typing import NDArray
 
 from planning.errors import ArtifactError
 from planning.lira import rangecoder
-from planning.lira.partition import Symbols, padded
+from planning.lira.partition import (
+    ACROSS,
+    LEAF,
+    UPRIGHT,
+    Symbols,
+    padded,
+    push_halves,
+    walk_from,
+)
 
-OUTSIDE = 3  # a symbol of decoded trees: this rectangle was not sent
+NOT_SENT = 3  # beside a partition's symbols, in decoded trees: the rectangle lies outside the part
 DEPTHS = 16
 SPLIT_CONTEXTS = 3 * DEPTHS
 WAY_CONTEXTS = 9
 SAME_CONTEXTS = 2
 VALUE_BASE = DEPTHS + SPLIT_CONTEXTS + WAY_CONTEXTS + SAME_CONTEXTS
-DEEPEST = 64
 SLACK = 8  # zero bytes that a sound message may be read past its end
 PAST_END, NO_ROOM = -1, -2
 
@@ -89,17 +96,17 @@ class TreeReader:
 
 @njit(cache=True)
 def _shape(w, h):  # type: ignore[no-untyped-def]
+    """0: square, 1: wide, 2: high."""
     return 0 if w == h else (1 if w > h else 2)
 
 
 @njit(cache=True)
 def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, bits):  # type: ignore[no-untyped-def]
+    """Write the decisions that :func:`_read` takes, in the same order; return how many."""
     used = 0
     leaf = 0
     previous = -1
-    stack = np.empty((2 * DEEPEST, 6), np.int64)  # x, y, w, h, depth, way of the parent
-    stack[0] = (0, 0, size, size, 0, 0)
-    top = 1
+    stack, top = walk_from(0, 0, size, size)
     node = 0
     while top > 0:
         top -= 1
@@ -116,9 +123,9 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
         node += 1
         if w > 1 or h > 1:
             contexts[used] = DEPTHS + 3 * level + _shape(w, h)
-            bits[used] = 0 if symbol == 0 else 1
+            bits[used] = 0 if symbol == LEAF else 1
             used += 1
-        if symbol == 0:
+        if symbol == LEAF:
             if x >= side or y >= side:
                 continue
             value = values[leaf]
@@ -137,50 +144,36 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
             continue
         if w > 1 and h > 1:
             contexts[used] = DEPTHS + SPLIT_CONTEXTS + 3 * way + _shape(w, h)
-            bits[used] = symbol - 1
+            bits[used] = symbol - ACROSS
             used += 1
-        top = _push_halves(stack, top, x, y, w, h, depth, symbol)
+        top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return used
-
-
-@njit(cache=True)
-def _push_halves(stack, top, x, y, w, h, depth, symbol):  # type: ignore[no-untyped-def]
-    if symbol == 1:
-        stack[top] = (x + w // 2, y, w // 2, h, depth + 1, 1)
-        stack[top + 1] = (x, y, w // 2, h, depth + 1, 1)
-    else:
-        stack[top] = (x, y + h // 2, w, h // 2, depth + 1, 2)
-        stack[top + 1] = (x, y, w, h // 2, depth + 1, 2)
-    return top + 2
 
 
 @njit(cache=True)
 def _skip(symbols, node, leaf, x, y, w, h, side):  # type: ignore[no-untyped-def]
     """Step over a subtree; returns the next rectangle and region."""
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (x, y, w, h, 0, 0)
-    top = 1
+    stack, top = walk_from(x, y, w, h)
     while top > 0:
         top -= 1
         x, y, w, h, depth, _ = stack[top]
         symbol = symbols[node]
         node += 1
-        if symbol == 0:
+        if symbol == LEAF:
             if x < side and y < side:
                 leaf += 1
         else:
-            top = _push_halves(stack, top, x, y, w, h, depth, symbol)
+            top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return node, leaf
 
 
 @njit(cache=True)
 def _read(data, state, counts, base, everything, size, side, value_bits, symbols, values):  # type: ignore[no-untyped-def]
+    """Read a tree; return how many symbols and values it has, or PAST_END or NO_ROOM."""
     used = 0
     found = 0
     previous = -1
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (0, 0, size, size, 0, 0)
-    top = 1
+    stack, top = walk_from(0, 0, size, size)
     while top > 0:
         top -= 1
         if state[2] > data.size + SLACK:
@@ -190,15 +183,15 @@ def _read(data, state, counts, base, everything, size, side, value_bits, symbols
         x, y, w, h, depth, way = stack[top]
         level = min(depth, DEPTHS - 1)
         if not everything and rangecoder.decode_bit(data, state, counts, base + level) == 1:
-            symbols[used] = OUTSIDE
+            symbols[used] = NOT_SENT
             used += 1
             continue
-        symbol = 0
+        symbol = LEAF
         if w > 1 or h > 1:
             context = base + DEPTHS + 3 * level + _shape(w, h)
             symbol = rangecoder.decode_bit(data, state, counts, context)
-        if symbol == 0:
-            symbols[used] = 0
+        if symbol == LEAF:
+            symbols[used] = LEAF
             used += 1
             if x >= side or y >= side:
                 continue
@@ -214,22 +207,20 @@ def _read(data, state, counts, base, everything, size, side, value_bits, symbols
             continue
         if w > 1 and h > 1:
             context = base + DEPTHS + SPLIT_CONTEXTS + 3 * way + _shape(w, h)
-            symbol = 1 + rangecoder.decode_bit(data, state, counts, context)
+            symbol = ACROSS + rangecoder.decode_bit(data, state, counts, context)
         else:
-            symbol = 1 if w > 1 else 2
+            symbol = ACROSS if w > 1 else UPRIGHT
         symbols[used] = symbol
         used += 1
-        top = _push_halves(stack, top, x, y, w, h, depth, symbol)
+        top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return used, found
 
 
 @njit(cache=True)
-def _sent_leaves(symbols, sent, size, side):  # type: ignore[no-untyped-def]
+def sent_leaves(symbols, sent, size, side):  # type: ignore[no-untyped-def]
     """Which regions lie below rectangles that are all sent."""
     out = np.zeros(symbols.size, np.bool_)
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (0, 0, size, size, 0, 0)
-    top = 1
+    stack, top = walk_from(0, 0, size, size)
     node = 0
     leaf = 0
     while top > 0:
@@ -240,10 +231,10 @@ def _sent_leaves(symbols, sent, size, side):  # type: ignore[no-untyped-def]
             continue
         symbol = symbols[node]
         node += 1
-        if symbol == 0:
+        if symbol == LEAF:
             if x < side and y < side:
                 out[leaf] = True
                 leaf += 1
         else:
-            top = _push_halves(stack, top, x, y, w, h, depth, symbol)
+            top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return out[:leaf]

@@ -22,6 +22,7 @@ from planning.runtime.counters import Counters, prometheus
 from planning.runtime.marking import SampleMarker
 from planning.runtime.pacing import Pacer
 from planning.runtime.throttle import FixedThrottle, Throttle
+from planning.shedder import batch_size
 
 log = logging.getLogger(__name__)
 
@@ -280,17 +281,6 @@ class RunningShedder:
         self.counters.errors += 1
         if self.counters.errors == 1:
             log.error("stream %s: %s; items pass: %r", self.client.stream, what, error)
-
-
-def batch_size(batch: Any) -> int:
-    """Return the number of items in a batch: columns by name, an array of rows, or a sequence.
-
-    >>> batch_size({"x": [1.0, 2.0], "y": [3.0, 4.0]}), batch_size(np.zeros((3, 2)))
-    (2, 3)
-    """
-    if isinstance(batch, Mapping):
-        return max((len(column) for column in batch.values()), default=0)
-    return len(batch)
 
 
 def select(batch: Any, mask: BoolArray) -> Any:

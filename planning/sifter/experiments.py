@@ -19,8 +19,8 @@ import numpy as np
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
-from planning.sifter import flights
-from planning.sifter.comparison import LABELS, PAPER, WORKLOADS, Scene, drawn, flown
+from planning.sifter import recorded
+from planning.sifter.scene import LABELS, PAPER, WORKLOADS, Scene, drawn, flown
 from planning.sifter.shedder import Shedder
 from planning.sifter.workload import Settings
 
@@ -213,7 +213,7 @@ def figure_10(effort: Effort) -> list[Figure]:
 def real_data(effort: Effort) -> list[Figure]:
     """Loss on the flights of 2013; left out where the data set is not there."""
     try:
-        points = flights.read()
+        points = recorded.read()
     except InvalidInput:
         return []
     figures = []
@@ -267,7 +267,7 @@ def _improvements(name: str, regions: int, scene: Scene, **more: Any) -> FloatAr
     return np.asarray(100.0 * saved / (1.0 - random_loss))
 
 
-def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
+def _best_time(work: Callable[[], Any], repeats: int = 9) -> float:
     """Return the least processor time of some repetitions, after a first one to warm up."""
     work()
     times = []

@@ -255,13 +255,7 @@ def _rule_and_settle(place: Any, state: Any, ledger: Any, keep: Any, passed: Any
     """Apply the counter rule and the ledger in one pass, without branches that depend on data."""
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST] - ONE, ledger[LEAST]
     for j in range(keep.size):
-        region = np.uint32(place[j])
-        before = state[region, CREDIT]
-        after = before + state[region, STEP]
-        state[region, CREDIT] = after
-        state[region, OFFERED] += np.uint64(1)
-        # A carry turns the lowest bit of the count of drops.
-        passes = np.int64(((before ^ after) >> CARRY) & np.uint64(1)) ^ np.int64(1)
+        passes = _passes(np.uint32(place[j]), state)
         debt = max(debt - due, least)
         kept = passes & np.int64(debt <= most)
         debt += kept << np.int64(32)
@@ -284,12 +278,18 @@ def _rule_and_settle(place: Any, state: Any, ledger: Any, keep: Any, passed: Any
 @njit(cache=True)
 def _rule(place: Any, state: Any, keep: Any) -> None:
     for j in range(keep.size):
-        region = np.uint32(place[j])
-        before = state[region, CREDIT]
-        after = before + state[region, STEP]
-        state[region, CREDIT] = after
-        state[region, OFFERED] += np.uint64(1)
-        keep[j] = (before >> CARRY) == (after >> CARRY)
+        keep[j] = _passes(np.uint32(place[j]), state)
+
+
+@njit(cache=True)
+def _passes(region: Any, state: Any) -> Any:
+    """Apply the counter rule to a tuple of the region: 1 if it passes, 0 if it is dropped."""
+    before = state[region, CREDIT]
+    after = before + state[region, STEP]
+    state[region, CREDIT] = after
+    state[region, OFFERED] += np.uint64(1)
+    # A carry turns the lowest bit of the count of drops.
+    return np.int64(((before ^ after) >> CARRY) & np.uint64(1)) ^ np.int64(1)
 
 
 @njit(cache=True)

@@ -1,12 +1,11 @@
 """Region lookup by tables instead of descent.
 
-NaN has a bucket of its own on every axis; it leads to the place after the last region.
-
 Each axis turns a coordinate into its rank among the axis's cuts: a table over equal buckets gives
 the number of cuts in earlier buckets, and the few cuts inside the bucket are compared. The bucket
 function is monotone, so the rank is exact whatever it rounds to. Ranks then meet either in one
 table of grid cells, or, where that would be too large, in bitmaps: per axis and rank the set of
-regions that the slab touches, whose intersection is the one region.
+regions that the slab touches, whose intersection is the one region. NaN has a bucket of its own on
+every axis; it leads to the place after the last region.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from numba import njit
 from planning.arrays import FloatArray, IntArray
 from planning.sifter.queries import Queries
 
-BUCKET = 16
-MANY = 8
+BUCKET = 16  # points in a leaf, about
+MANY = 8  # sample points that show how data lie inside a query
+DISJOINT, CROSSING, INSIDE = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +48,10 @@ class PointIndex:
 
     def add_up(self, queries: Queries, per_box: FloatArray, size: int) -> FloatArray:
         """Return, for each of the ``size`` original points, the sum over the boxes it lies in."""
-        inside = np.zeros(len(self.start))
-        single = np.zeros(len(self.points))
-        _add_to_points(
-            self.points, self.start, self.stop, self.low, self.high,
-            queries.low, queries.high, np.ascontiguousarray(per_box, dtype=np.float64),
-            inside, single,
-        )  # fmt: skip
         sums = np.zeros(size)
-        sums[self.order] = single
+        sums[self.order] = _add_to_points(
+            self._tree, queries.low, queries.high, np.ascontiguousarray(per_box, dtype=np.float64)
+        )
         return sums
 
     def totals(self, queries: Queries, values: FloatArray) -> FloatArray:
@@ -74,11 +70,13 @@ class PointIndex:
         values = np.ascontiguousarray(values[self.order], dtype=np.float64)
         prefix = np.vstack([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
         sums = np.zeros((count, values.shape[1]))
-        _add_totals(
-            self.points, self.start, self.stop, self.low, self.high,
-            queries.low, queries.high, owner, prefix, values, sums,
-        )  # fmt: skip
+        _add_totals(self._tree, queries.low, queries.high, owner, prefix, values, sums)
         return sums
+
+    @property
+    def _tree(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
+        """The arrays as the compiled functions take them."""
+        return self.points, self.start, self.stop, self.low, self.high
 
 
 def hit_counts(points: FloatArray, queries: Queries) -> IntArray:
@@ -163,14 +161,14 @@ def _select(column: Any, order: Any, start: int, stop: int, middle: int) -> None
 
 @njit(cache=True)
 def _relation(low: Any, high: Any, node: int, box_low: Any, box_high: Any, box: int) -> int:
-    """0: disjoint, 1: crossing, 2: the node's points all lie in the box."""
-    inside = 2
+    """How a node's points lie to a box."""
+    relation = INSIDE
     for k in range(low.shape[1]):
         if high[node, k] < box_low[box, k] or low[node, k] >= box_high[box, k]:
-            return 0
+            return DISJOINT
         if low[node, k] < box_low[box, k] or high[node, k] >= box_high[box, k]:
-            inside = 1
-    return inside
+            relation = CROSSING
+    return relation
 
 
 @njit(cache=True)
@@ -182,63 +180,62 @@ def _contains(points: Any, i: int, box_low: Any, box_high: Any, box: int) -> boo
 
 
 @njit(cache=True)
-def _add_to_points(
-    points: Any, start: Any, stop: Any, low: Any, high: Any,
-    box_low: Any, box_high: Any, per_box: Any, inside: Any, single: Any,
-) -> None:  # fmt: skip
-    nodes = start.size
-    stack = np.empty(128, np.int64)
+def _pieces(tree: Any, box_low: Any, box_high: Any, box: int, stack: Any, pieces: Any) -> int:
+    """Write what a box holds, and return how many pieces: node k as k, single point i as -1 - i."""
+    points, start, stop, low, high = tree
+    stack[0] = 0
+    depth, found = 1, 0
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if start[node] == stop[node]:
+            continue
+        relation = _relation(low, high, node, box_low, box_high, box)
+        if relation == INSIDE:
+            pieces[found] = node
+            found += 1
+        elif relation == CROSSING and 2 * node + 2 < start.size:
+            stack[depth] = 2 * node + 1
+            stack[depth + 1] = 2 * node + 2
+            depth += 2
+        elif relation == CROSSING:
+            for i in range(start[node], stop[node]):
+                if _contains(points, i, box_low, box_high, box):
+                    pieces[found] = -1 - i
+                    found += 1
+    return found
+
+
+@njit(cache=True)
+def _add_to_points(tree: Any, box_low: Any, box_high: Any, per_box: Any) -> Any:
+    """Return the sum over boxes for each point; whole nodes are handed down at the end."""
+    points, start, stop = tree[:3]
+    inside, single = np.zeros(start.size), np.zeros(points.shape[0])
+    stack, pieces = np.empty(128, np.int64), np.empty(start.size + points.shape[0], np.int64)
     for box in range(box_low.shape[0]):
-        stack[0] = 0
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            if start[node] == stop[node]:
-                continue
-            relation = _relation(low, high, node, box_low, box_high, box)
-            if relation == 2:
-                inside[node] += per_box[box]
-            elif relation == 1 and 2 * node + 2 < nodes:
-                stack[depth] = 2 * node + 1
-                stack[depth + 1] = 2 * node + 2
-                depth += 2
-            elif relation == 1:
-                for i in range(start[node], stop[node]):
-                    if _contains(points, i, box_low, box_high, box):
-                        single[i] += per_box[box]
-    for node in range(nodes):
+        for piece in pieces[: _pieces(tree, box_low, box_high, box, stack, pieces)]:
+            if piece >= 0:
+                inside[piece] += per_box[box]
+            else:
+                single[-1 - piece] += per_box[box]
+    for node in range(start.size):
         if inside[node] != 0.0:
             for i in range(start[node], stop[node]):
                 single[i] += inside[node]
+    return single
 
 
 @njit(cache=True)
 def _add_totals(
-    points: Any, start: Any, stop: Any, low: Any, high: Any,
-    box_low: Any, box_high: Any, owner: Any, prefix: Any, values: Any, sums: Any,
-) -> None:  # fmt: skip
-    nodes = start.size
-    stack = np.empty(128, np.int64)
+    tree: Any, box_low: Any, box_high: Any, owner: Any, prefix: Any, values: Any, sums: Any
+) -> None:
+    """Add what each box holds to its owner; ``prefix`` are running sums of ``values``."""
+    points, start, stop = tree[:3]
+    stack, pieces = np.empty(128, np.int64), np.empty(start.size + points.shape[0], np.int64)
     for box in range(box_low.shape[0]):
-        stack[0] = 0
-        depth = 1
-        query = owner[box]
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            if start[node] == stop[node]:
-                continue
-            relation = _relation(low, high, node, box_low, box_high, box)
-            if relation == 2:
-                for c in range(prefix.shape[1]):
-                    sums[query, c] += prefix[stop[node], c] - prefix[start[node], c]
-            elif relation == 1 and 2 * node + 2 < nodes:
-                stack[depth] = 2 * node + 1
-                stack[depth + 1] = 2 * node + 2
-                depth += 2
-            elif relation == 1:
-                for i in range(start[node], stop[node]):
-                    if _contains(points, i, box_low, box_high, box):
-                        for c in range(prefix.shape[1]):
-                            sums[query, c] += values[i, c]
+        for piece in pieces[: _pieces(tree, box_low, box_high, box, stack, pieces)]:
+            for c in range(values.shape[1]):
+                if piece >= 0:
+                    sums[owner[box], c] += prefix[stop[piece], c] - prefix[start[piece], c]
+                else:
+                    sums[owner[box], c] += values[-1 - piece, c]

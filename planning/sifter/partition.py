@@ -87,6 +87,11 @@ class Partition:
         region[np.isnan(points).any(axis=1)] = LEAF
         return region
 
+    def count(self, points: FloatArray) -> IntArray:
+        """Return how many points each region holds; NaN counts nowhere."""
+        regions = self.lookup(points)
+        return np.bincount(regions[regions >= 0], minlength=self.regions).astype(np.int64)
+
     def _by_cell(self, points: FloatArray) -> IntArray:
         """Find regions through the grid that all cuts span."""
         ranks = tuple(

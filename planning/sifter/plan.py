@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray, frozen
+from planning.arrays import BoolArray, FloatArray, frozen
 from planning.errors import ArtifactError, check_between
 from planning.sifter.partition import Partition
 from planning.sifter.path import Path
@@ -218,8 +218,3 @@ class Plan:
         from planning.sifter import compact
 
         return compact.decode_plan(payload)
-
-
-def single_precision(values: FloatArray | IntArray) -> FloatArray:
-    """Round to float32 and back, as the compact form will store the values."""
-    return frozen(np.asarray(values, dtype=np.float32).astype(np.float64))

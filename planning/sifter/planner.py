@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planning.arrays import frozen_ints
+from planning.arrays import frozen_ints, single_precision
 from planning.errors import StatisticsError
 from planning.sifter import queries
-from planning.sifter.plan import Pins, Plan, single_precision
+from planning.sifter.plan import Pins, Plan
 from planning.sifter.space import Space
 from planning.sifter.statistics import Statistics
 

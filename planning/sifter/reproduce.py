@@ -13,8 +13,8 @@ from typing import Any
 
 from planning.reproduction import Page
 from planning.sifter.claims import claims
-from planning.sifter.comparison import drawn
 from planning.sifter.experiments import EXPERIMENTS, FULL, QUICK, Figure
+from planning.sifter.scene import drawn
 from planning.sifter.workload import Settings
 
 Progress = Callable[[str], None]

@@ -20,18 +20,16 @@ that cannot be read is shed like tuples without region.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, for_reading
+from planning.shedder import ONE, BaseShedder, ItemCounters, batch_size, spread_credits
 from planning.sifter import kernels, lookup
 from planning.sifter.plan import Plan, Setting
 from planning.sifter.single import Single
 
-ONE = 1 << 32
-GOLDEN = 2654435769  # 2**32 / golden ratio: phases that are spread evenly for any l
 NO_FLAGS = np.zeros(0, dtype=np.bool_)
 NO_WEIGHTS = np.zeros(0)
 WINDOW = 10_000  # over so many tuples ...
@@ -47,27 +45,11 @@ class Fleet(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Counters:
-    """Tuples offered and dropped per region; the last row counts tuples without region."""
-
-    offered: IntArray
-    dropped: IntArray
-
-    @property
-    def passed_fraction(self) -> float:
-        """Fraction of all offered tuples that were kept; 1 before the first."""
-        offered = int(self.offered.sum())
-        return 1.0 - int(self.dropped.sum()) / offered if offered else 1.0
-
-
-class Shedder:
+class Shedder(BaseShedder[Plan, Setting, float]):
     """Sheds with a plan at a load.
 
     Parameters
     ----------
-    plan
-        The plan to apply.
     load
         Throttle fraction z; 1 keeps everything, which is the trivial filter F0.
     correct
@@ -107,34 +89,25 @@ class Shedder:
         self._control = np.zeros(4)
         self._control[kernels.CORRECT] = float(correct)
         self._ledger = np.zeros(6, dtype=np.int64)
-        self._load(plan, load)
+        super().__init__(plan, load)
         if correct:
             # Nothing is saved up yet: at no time has more than z of all tuples been passed.
             self._ledger[kernels.DEBT] = self._ledger[kernels.MOST]
             self._correct()
 
     @property
-    def plan(self) -> Plan:
-        """The plan in force."""
-        return self._plan
-
-    @property
-    def setting(self) -> Setting:
-        """The plan's setting at the load, before correction."""
-        return self._setting
-
-    @property
-    def counters(self) -> Counters:
-        """Tuples offered and dropped per region since this plan came into force."""
+    def counters(self) -> ItemCounters:
+        """Tuples per region since this plan came into force; the last row lies in no region."""
         self._single.flush()
         offered = self._state[:, kernels.OFFERED].astype(np.int64)
         cut = self._state[:, kernels.CUT].view(np.int64)
-        return Counters(offered, self._dropped + self._carries() + cut)
+        return ItemCounters(offered, self._dropped + self._carries() + cut)
 
     def set_load(self, load: float, fairness_threshold: float | None = None) -> None:
         """Follow a new throttle fraction, and fairness threshold if given; counters go on."""
         delta = self._plan.fairness_threshold if fairness_threshold is None else fairness_threshold
         self._setting = self._plan.at(load, delta)
+        self._load = self._setting.load
         self._single.flush()
         self._control[[kernels.LOAD, kernels.FAIRNESS]] = self._setting.load, delta
         self._control[kernels.BIAS] = 0.0
@@ -154,7 +127,7 @@ class Shedder:
     def swap(self, plan: Plan) -> None:
         """Follow a new plan at the same load; its regions count from zero, the budget goes on."""
         self._single.flush()
-        self._load(plan, self._setting.load)
+        super().swap(plan)
 
     def offer(self, batch: Mapping[str, Any] | Any, marked: BoolArray | None = None) -> BoolArray:
         """Decide on a batch: True where the tuple is kept; ``marked`` ones always are."""
@@ -209,7 +182,7 @@ class Shedder:
                 return tuple(for_reading(c) for c in space.matrix(batch).T)
         except (KeyError, TypeError, ValueError):
             pass
-        return (for_reading(np.full(_length(batch), np.nan)),) * len(space.axes)
+        return (for_reading(np.full(batch_size(batch), np.nan)),) * len(space.axes)
 
     def _share(self, size: int, keep: BoolArray) -> None:
         """Take over the fleet's debt, in proportion to this shedder's part of the stream."""
@@ -220,18 +193,18 @@ class Shedder:
         debt = (kept - self._setting.load * offered) * (self._own / max(offered, 1))
         self._ledger[kernels.DEBT] = max(round(debt * ONE), int(self._ledger[kernels.LEAST]))
 
-    def _load(self, plan: Plan, load: float) -> None:
+    def _install(self, plan: Plan) -> None:
         regions = plan.regions + 1
         self._plan = plan
         self._tables = lookup.build(plan.partition, len(plan.space.axes))
         self._state = np.zeros((regions, 4), dtype=np.uint64)
-        self._state[:, kernels.CREDIT] = _first_credit(regions, self.start)
+        full = self.start == "full"
+        self._state[:, kernels.CREDIT] = ONE - 1 if full else spread_credits(regions)
         self._dropped = np.zeros(regions, dtype=np.int64)
         self._pending = np.zeros(regions)
         self._own = 0
         self._single = Single(plan, self._tables, self._state, self._ledger, self._correct)
         self.offer_one = self._single.decider(self)
-        self.set_load(load)
 
     def _correct(self) -> None:
         path = self._plan.path
@@ -248,17 +221,3 @@ class Shedder:
         if int(self._state[:, kernels.CREDIT].max()) >> 62:
             self._dropped += self._carries()
             self._state[:, kernels.CREDIT] &= np.uint64(ONE - 1)
-
-
-def _first_credit(regions: int, start: str) -> Any:
-    if start == "full":
-        return np.full(regions, ONE - 1, dtype=np.uint64)
-    return (np.arange(regions, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(ONE // 2)) % (
-        np.uint64(ONE)
-    )
-
-
-def _length(batch: Any) -> int:
-    if isinstance(batch, Mapping):
-        return max((len(column) for column in batch.values()), default=0)
-    return len(batch)

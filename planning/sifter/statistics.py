@@ -1,13 +1,13 @@
 """Statistics of a stream for a sifter: regions, f(S_i), A(S_i) and B.
 
 ``build`` is the NumPy reference; the Spark app composes the same steps over samples of any size:
-``draw`` the bounded sample U, ``divide`` the space with it, ``count`` every tuple's region in
-parallel, ``assemble``. Counts are integers, so both give the same bytes.
+``draw`` the bounded sample U, ``divide`` the space with it, count every tuple's region in parallel
+(:class:`RegionCounts`), ``assemble``. Counts are integers, so both give the same bytes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,12 @@ from planning.arrays import (
     sorted_sum,
 )
 from planning.errors import StatisticsError
-from planning.sifter import partitioners, queries
+from planning.sifter import queries
 from planning.sifter.calibration import calibrated
 from planning.sifter.consolidation import consolidate
 from planning.sifter.kernels import mark_pinned
-from planning.sifter.matching import spread
 from planning.sifter.partition import Partition
-from planning.sifter.partitioners.sample import Sample
+from planning.sifter.partitioners.division import divide
 from planning.sifter.queries import Queries
 from planning.sifter.space import Space
 
@@ -113,14 +112,17 @@ class RegionCounts:
         must_keep = np.zeros(len(points), dtype=np.bool_)
         columns = tuple(np.ascontiguousarray(column) for column in points.T)
         mark_pinned(columns, pins.low, pins.high, must_keep)
-        return cls(count(points, partition), count(points[must_keep], partition))
+        return cls(partition.count(points), partition.count(points[must_keep]))
 
 
 def build(samples: Columns, definition: Any) -> Statistics:
     """Build the statistics of samples that fit in memory."""
-    points = Space.of(definition).matrix(samples)
+    return of_points(Space.of(definition).matrix(samples), definition, queries.of(definition))
+
+
+def of_points(points: FloatArray, definition: Any, asked: Queries) -> Statistics:
+    """Build the statistics of points of the data space, with the queries as boxes in it."""
     sample = draw(points, definition.parameters.sample_size)
-    asked = queries.of(definition)
     divided = divide(sample, definition, asked)
     counts = RegionCounts.of(points, divided, queries.pins_of(definition))
     return assemble(divided, counts, definition, len(sample), asked)
@@ -137,71 +139,18 @@ def draw(points: FloatArray, size: int) -> FloatArray:
     return np.asarray(points[sampling.draw(list(points.T), size)])
 
 
-def divide(sample: FloatArray, definition: Any, asked: Queries | None = None) -> Partition:
-    """Divide the space into regions from the sample U and the queries.
-
-    With calibration the partitioner sees one half of U only, so that frequencies can be counted on
-    data it has not fitted; U comes in the order of hashed keys, so any half is a fair one.
-    """
-    space = Space.of(definition)
-    parameters = definition.parameters
-    asked = queries.of(definition) if asked is None else asked
-    shown = sample[: (len(sample) + 1) // 2] if parameters.calibrate else sample
-    discrete = np.array([axis.kind != "float" for axis in space.axes])
-    inside = np.clip(shown, space.low, space.high)
-    orders = code_orders(inside, asked, space)
-    arranged = Partition.from_nested(None, orders).arranged(inside)
-    seen = Sample(arranged, queries.arranged(asked, orders), space.low, space.high, discrete)
-    made = partitioners.get(parameters.partitioner)(seen, parameters)
-    partition = replace(made, orders=orders)
-    return replace(partition, seen=frozen_ints(count(shown, partition)))
-
-
-def code_orders(
-    points: FloatArray, asked: Queries, space: Space
-) -> tuple[tuple[int, ...], ...]:
-    """Return, per category axis, the position of each code by its ratio of query to data mass.
-
-    Along such an order one cut separates the codes that are cheap to drop from the dear ones.
-    """
-    kinds = [axis.kind for axis in space.axes]
-    if "category" not in kinds:
-        return ()
-    mass, box_mass = spread(points, asked)
-    orders: list[tuple[int, ...]] = []
-    for k, axis in enumerate(space.axes):
-        if axis.kind != "category":
-            orders.append(())
-            continue
-        code = points[:, k].astype(np.int64)
-        data = np.bincount(code, minlength=len(axis.values)).astype(np.float64)
-        value = np.bincount(code, weights=mass, minlength=len(axis.values))
-        for first, last, m in zip(asked.low[:, k], asked.high[:, k], box_mass, strict=True):
-            value[int(first) : int(last)] += m / (last - first)
-        ratio = np.divide(value, data, out=np.full(len(data), np.inf), where=data > 0)
-        orders.append(tuple(np.argsort(np.argsort(ratio, kind="stable")).tolist()))
-    return tuple(orders)
-
-
-def count(points: FloatArray, partition: Partition) -> IntArray:
-    """Return how many points each region holds; NaN counts nowhere."""
-    regions = partition.lookup(points)
-    return np.bincount(regions[regions >= 0], minlength=partition.regions).astype(np.int64)
-
-
 def assemble(
     partition: Partition,
     counts: RegionCounts,
     definition: Any,
     sample_size: int,
-    asked: Queries | None = None,
+    asked: Queries,
 ) -> Statistics:
     """Turn region counts into f, A and B.
 
     Pinned tuples always pass: what they are worth to the queries moves from A to B, and only the
     rest of each region's frequency can be shed.
     """
-    asked = queries.of(definition) if asked is None else asked
     space = Space.of(definition)
     total = int(counts.tuples.sum())
     if total <= 0:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from planning import families
-from planning.attributes.generate import Faults, stream
+from planning.attributes.workload import Faults, stream
 from planning.streams import StreamDefinition, parse
 
 pytestmark = pytest.mark.spark
@@ -138,15 +138,15 @@ def test_the_real_stream_gives_the_same_profile(spark: Any, shared_data: Any) ->
     """420,768 tuples with real nulls."""
     import pyarrow.parquet as pq
 
-    from planning.attributes import statistics, weather
+    from planning.attributes import recorded, statistics
     from spark_apps.attribute_profile import build
 
-    path = shared_data / weather.FILE
+    path = shared_data / recorded.FILE
     order = ("tick", "station_order")
-    table = pq.read_table(path, columns=[*order, *weather.NAMES])
+    table = pq.read_table(path, columns=[*order, *recorded.NAMES])
     columns = {name: table.column(name) for name in table.column_names}
-    words = {n: sorted(set(columns[n].to_pylist()) - {None}) for n in weather.NAMES
-             if n not in weather.NUMBERS}  # fmt: skip
+    words = {n: sorted(set(columns[n].to_pylist()) - {None}) for n in recorded.NAMES
+             if n not in recorded.NUMBERS}  # fmt: skip
     definition = parse(
         {
             "stream": "weather",

@@ -58,12 +58,12 @@ def frame(spark: Any, columns: dict[str, np.ndarray], partitions: int) -> Any:
 
 @pytest.mark.parametrize("partitions", [1, 5])
 def test_spark_equals_numpy(spark, partitions):
-    from planning.lira.statistics import build
-    from spark_apps.statistics_grid import build_statistics
+    from planning.lira import statistics
+    from spark_apps.statistics_grid import build
 
     columns = tracks(4)
-    reference = build(columns, Definition())
-    made = build_statistics(frame(spark, columns, partitions), Definition())
+    reference = statistics.build(columns, Definition())
+    made = build(frame(spark, columns, partitions), Definition())
     assert made.to_document() == reference.to_document()
     assert made.objects == 40
     assert made.reports[0] > made.reports[-1] > 0
@@ -71,9 +71,33 @@ def test_spark_equals_numpy(spark, partitions):
 
 def test_samples_without_tracks_are_refused(spark):
     from planning.errors import StatisticsError
-    from spark_apps.statistics_grid import build_statistics
+    from spark_apps.statistics_grid import build
 
     columns = {name: values[:40] for name, values in tracks(4).items()}
     columns["object_id"] = np.arange(40)
     with pytest.raises(StatisticsError, match="objects that move"):
-        build_statistics(frame(spark, columns, 2), Definition())
+        build(frame(spark, columns, 2), Definition())
+
+
+def test_the_app_reads_train_and_writes_the_statistics(spark, make_run):
+    from planning.lira.statistics import build
+    from planning.streams import parse
+    from spark_apps.session import spark_path
+    from spark_apps.statistics_grid import main
+
+    names = ("object_id", "time", "x", "y", "speed")
+    document = {
+        "stream": "fleet",
+        "family": "lira",
+        "attributes": [
+            {"name": n, "domain": [0, 3000 if n in "xy" else 1e6]} for n in names
+        ],
+        "queries": {"inline": [{"ranges": {"x": [200, 900], "y": [300, 1200]}}]},
+        "parameters": {"regions": 30, "cells": 16},
+    }
+    definition = parse(document, "fleet.yaml")
+    run = make_run({}, definition)
+    columns = tracks(5)
+    frame(spark, columns, 2).write.parquet(spark_path(run.train))
+    assert main(["--run", run.uri]) == 0
+    assert run.read("statistics") == build(columns, definition).to_document()

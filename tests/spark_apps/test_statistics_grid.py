@@ -32,14 +32,14 @@ def frame(spark: Any, x: np.ndarray, y: np.ndarray, speed: np.ndarray, partition
 @pytest.mark.parametrize(("seed", "cells"), [(1, 1), (2, 7), (3, 64)])
 def test_spark_equals_numpy(spark, seed, cells):
     from planning.lira.statistics import grid
-    from spark_apps.statistics_grid import build
+    from spark_apps.statistics_grid import build_grid
 
     x, y, speed = positions(seed, 3000, cells)
     queries = np.array([[0.0, 15.0, 30.0, 20.0], [-50.0, 10.0, 70.0, 42.0]])
     reference = grid(x, y, speed, queries, cells, BOUNDS)
     assert reference.nodes.sum() == 3000 - 60
     for partitions in (1, 4):
-        made = build(frame(spark, x, y, speed, partitions), queries, cells, BOUNDS)
+        made = build_grid(frame(spark, x, y, speed, partitions), queries, cells, BOUNDS)
         assert made.to_document() == reference.to_document()
 
 
@@ -53,23 +53,3 @@ def test_rows_of_the_grid(spark):
         "cell int, nodes long, speed_micro long, mean_speed double",
     )
     assertDataFrameEqual(grid_statistics(given, 2, (0.0, 0.0, 4.0, 4.0)), expected)
-
-
-def test_app_reads_train_and_writes_the_grid(spark, make_run, ticks):
-    from planning.lira.statistics import Grid, grid
-    from spark_apps.session import spark_path
-    from spark_apps.statistics_grid import main
-
-    definition = ticks(
-        attributes=[{"name": "x", "domain": [-50, 70]}, {"name": "y", "domain": [10, 42]}],
-        queries={"inline": [{"ranges": {"x": [0, 30], "y": [15, 20]}}, {"ranges": {"x": [0, 9]}}]},
-        samples={"expectations": "positions"},
-    )
-    run = make_run({}, definition)
-    x, y, speed = positions(9, 500, 8)
-    frame(spark, x, y, speed, 2).write.parquet(spark_path(run.train))
-    assert main(["--run", run.uri, "--cells", "8"]) == 0
-    queries = np.array([[0.0, 15.0, 30.0, 20.0], [0.0, 10.0, 9.0, 42.0]])
-    reference = grid(x, y, speed, queries, 8, BOUNDS)
-    made = Grid.from_document(run.read("statistics"))
-    assert made.to_document() == reference.to_document()

@@ -23,7 +23,8 @@ from planning.arrays import BoolArray, FloatArray, frozen, frozen_ints
 from planning.sifter.matching import spread
 from planning.sifter.parameters import Parameters
 from planning.sifter.partition import LEAF, Partition
-from planning.sifter.partitioners import cost_kernels as kernels
+from planning.sifter.partitioners import cost_growth as growth
+from planning.sifter.partitioners import cost_pruning as pruning
 from planning.sifter.partitioners.sample import Sample
 
 LEAST, MOST = 0.04, 6.0
@@ -49,20 +50,20 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     most = min(
         parameters.regions * OVERGROWTH, len(sample.points) + 4 * len(sample.queries.low) + 1
     )
-    masses = kernels.Masses(
+    masses = growth.Masses(
         np.ascontiguousarray(sample.points), mass, sample.query_centers, center_mass,
         sample.queries.low, sample.queries.high, sample.discrete,
     )  # fmt: skip
-    prices = kernels.Prices(LEAST * total, MOST * total, float(free), delta, SMALLEST)
-    nodes = kernels.empty_nodes(2 * most - 1, sample.dimensions)
-    used = kernels.grow(masses, prices, nodes, sample.low, sample.high)
+    prices = growth.Prices(LEAST * total, MOST * total, float(free), delta, SMALLEST)
+    nodes = growth.empty_nodes(2 * most - 1, sample.dimensions)
+    used = growth.grow(masses, prices, nodes, sample.low, sample.high)
     axis, cut, left, f, a, free = (column[:used] for column in nodes[:6])
     budgets = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     chosen = axis == LEAF
     for _ in range(ROUNDS):
         value = _values(f, a, free, chosen, budgets, delta, LEAST_MULTIPLIER * total)
-        chosen = kernels.prune(axis, left, value, parameters.regions)
-    dimension, cuts = kernels.preorder(axis, cut, left, chosen)
+        chosen = pruning.prune(axis, left, value, parameters.regions)
+    dimension, cuts = pruning.preorder(axis, cut, left, chosen)
     return Partition(frozen_ints(dimension), frozen(cuts))
 
 
@@ -77,7 +78,7 @@ def _values(
 ) -> FloatArray:
     """Return what every node would bring as a leaf, at the multipliers of the chosen leaves."""
     multiplier, share = np.zeros(budgets.size), np.zeros(budgets.size)
-    kernels.multipliers(f, a, free, chosen, budgets, delta, multiplier, share)
+    pruning.multipliers(f, a, free, chosen, budgets, delta, multiplier, share)
     value = np.zeros(len(f))
     for lam, weight in zip(np.maximum(multiplier, least), share, strict=True):
         value += np.where(free, weight * lam * f, delta * np.maximum(0.0, lam * f - a))

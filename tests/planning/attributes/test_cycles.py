@@ -9,7 +9,7 @@ import pytest
 
 from planning.attributes import cycles
 from planning.attributes.cycles import detect
-from planning.attributes.generate import Faults, stream
+from planning.attributes.workload import Faults, stream
 from planning.errors import InvalidInput
 
 TABLE_I = {

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planning.attributes.generate import stream
+from planning.attributes import planner
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_profiles, plan_samples
 from planning.attributes.statistics import Statistics, profile_observed
-from planning.errors import ArtifactError, InvalidInput
+from planning.attributes.workload import stream
+from planning.errors import ArtifactError, InvalidInput, StatisticsError
+from planning.examples import demo_definition, demo_statistics
 
 METHODS = ("paper", "selection", "periods", "on_change")
 SAMPLES = stream(np.random.default_rng(9), cycles=80, lengths=(6,),
@@ -167,3 +169,11 @@ def test_free_attributes_are_never_shed() -> None:
     plan = planned(SAMPLES, method="periods", sizes={"value0": 0})
     assert "value0" not in plan.shed_set(0.1)
     assert plan.streams[0].kept[plan.attributes.index("value0")]
+
+
+def test_statistics_of_other_attributes_are_refused() -> None:
+    definition, statistics = demo_definition("attributes"), demo_statistics("attributes")
+    document = statistics.to_document()
+    gone = document["streams"][0]["attributes"].pop()["name"]
+    with pytest.raises(StatisticsError, match=f"must profile the attributes .*{gone}, got "):
+        planner.plan(Statistics.from_document(document), definition)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.attributes.generate import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
 from planning.attributes.shedder import Shedder
 from planning.attributes.simulate import window_bytes
+from planning.attributes.workload import stream
 from planning.errors import InvalidInput
 
 METHODS = ("paper", "selection", "periods", "on_change")

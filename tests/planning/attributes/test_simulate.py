@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planning.attributes.generate import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_profiles, plan_samples
@@ -20,6 +19,7 @@ from planning.attributes.simulate import (
     window_bytes,
 )
 from planning.attributes.statistics import Schema, profile_samples
+from planning.attributes.workload import stream
 
 
 def planned(samples: Any, **parameters: Any) -> Plan:

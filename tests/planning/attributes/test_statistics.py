@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from planning.attributes import profile
-from planning.attributes.generate import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
@@ -20,6 +19,7 @@ from planning.attributes.statistics import (
     profile_observed,
     profile_samples,
 )
+from planning.attributes.workload import stream
 from planning.errors import StatisticsError
 
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from upath import UPath
 
-from planning.errors import StatisticsError
+from planning.errors import InvalidInput, StatisticsError
 from planning.fit import demo, examples, simulate, statistics
 from planning.fit.comparison import compare, web_rates
 from planning.fit.network import QueryNetwork
@@ -272,3 +272,8 @@ def test_the_demo_stream_is_the_demo_network(requests_definition):
     if not path.is_file():
         pytest.skip("the demo stream is not in dags/streams yet")
     assert load(path).parameters.query_network.to_document() == demo.network().to_document()
+
+
+def test_no_capacity_at_all_is_no_load_to_try():
+    with pytest.raises(InvalidInput, match=r"load must lie in \(0, 1\], got 0"):
+        simulate.scale_to(demo.network(), web_like_rates(), 0.0)

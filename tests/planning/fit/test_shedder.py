@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planning.errors import InvalidInput
 from planning.fit import QueryNetwork, examples
 from planning.fit.planner import plan_network
 from planning.fit.shedder import Shedder
@@ -23,6 +24,12 @@ def test_fractions_are_kept_to_a_tuple():
     assert counters.offered.sum() == 10_000
     assert counters.dropped.sum() == 10_000 - keep.sum()
     assert counters.passed_fraction == pytest.approx(0.3, abs=0.001)
+
+
+def test_an_unknown_server_is_named():
+    plan = plan_network(examples.figure_1())
+    with pytest.raises(InvalidInput, match=r"server must be one of .*, got egde"):
+        Shedder(plan, server="egde")
 
 
 @settings(max_examples=40, deadline=None)

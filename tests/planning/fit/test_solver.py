@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fit_errors import errors
 
 from planning.errors import InvalidInput
-from planning.fit import Plan, QueryNetwork, examples
+from planning.fit import QueryNetwork, examples
 from planning.fit.library import glop_scorer
 from planning.fit.limits import MethodLimit
 from planning.fit.planner import plan_network
@@ -14,20 +15,7 @@ from planning.fit.program import build
 from planning.fit.quadtree import build as build_tree
 from planning.fit.quadtree import expected_error, simplex_scorer
 from planning.fit.random_networks import random_network
-from planning.fit.warm import WarmSimplex
 from planning.fit.workload import Empirical, Exponential
-
-
-def errors(plan: Plan, points: np.ndarray) -> np.ndarray:
-    """Relative errors at the overloaded points; asserts that every server is feasible."""
-    network, program = plan.network, build(plan.network)
-    over = (points @ program.raw_use.T > 1).any(axis=1)
-    rates = points[over] * network.max_rates
-    done = network.evaluate_many(rates, plan.at_many(rates))
-    assert (done.loads <= network.capacities * (1 + 1e-9)).all()
-    dropped = WarmSimplex(program).dropped(np.ascontiguousarray(points[over]))
-    best = points[over] @ program.full_throughput - dropped @ program.lost_throughput
-    return np.asarray(1.0 - done.throughput / np.maximum(best, 1e-12))
 
 
 @pytest.mark.parametrize("letter", "abcde")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fit_errors import errors
 
 from planning.fit import Plan, QueryNetwork, cfit, examples, optimum, point_quadtree
 from planning.fit.limits import MethodLimit
@@ -39,17 +40,6 @@ def network_of(
             "outputs": [{"id": f"o {s}", "stream": s, "weight": w} for s, w in outputs.items()],
         }
     )
-
-
-def errors(plan: Plan, points: np.ndarray) -> np.ndarray:
-    network, program = plan.network, build(plan.network)
-    over = (points @ program.raw_use.T > 1).any(axis=1)
-    rates = points[over] * network.max_rates
-    done = network.evaluate_many(rates, plan.at_many(rates))
-    assert (done.loads <= network.capacities * (1 + 1e-9)).all()
-    dropped = WarmSimplex(program).dropped(np.ascontiguousarray(points[over]))
-    best = points[over] @ program.full_throughput - dropped @ program.lost_throughput
-    return np.asarray(1.0 - done.throughput / np.maximum(best, 1e-12))
 
 
 def check(network: QueryNetwork, error: float, points: int = 30_000) -> Plan:

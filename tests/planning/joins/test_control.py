@@ -9,10 +9,10 @@ from planning.joins import experiments
 from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.drift import CLOSEST, DriftWatch
 from planning.joins.estimate import OnlineEstimate
-from planning.joins.generator import Workload
 from planning.joins.model import Windows
 from planning.joins.plan import Plan
 from planning.joins.scene import Scene
+from planning.joins.workload import Workload
 
 WINDOWS = Windows((4.0, 4.0), 1.0)
 

@@ -7,11 +7,11 @@ import pytest
 
 from planning.joins import experiments
 from planning.joins.engine import Selection
-from planning.joins.generator import Workload
 from planning.joins.linear_program import optimum
 from planning.joins.model import Condition, Windows
 from planning.joins.scene import BUDGET, Scene, best_value, outputs
 from planning.joins.strategies import Fixed
+from planning.joins.workload import Workload
 
 SHORT = Scene(Workload(skew=0.8), seconds=30.0)
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from planning.errors import InvalidInput
 from planning.joins.engine import Selection, WindowedJoin
-from planning.joins.generator import Workload
 from planning.joins.model import Condition, Tuples, Windows, merge, single_values, tuples
 from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
+from planning.joins.workload import Workload
 
 CONDITIONS = [
     Condition("equality"),

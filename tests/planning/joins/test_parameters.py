@@ -26,7 +26,8 @@ from pydantic import ValidationError
         ({"stream": "nothing"}, "among the attributes"),
         ({"type": "time_s"}, "category whose values"),
         ({"utilities": (1.0,)}, "utilities one per type"),
-        ({"items": ("time_s",)}, "must be an int"),
+        ({"items": ("time_s",), "threshold": 1}, "must be an int"),
+        ({"items": ("keyword_0",), "threshold": 2}, "threshold at most 1"),
     ],
 )
 def test_contradictions_are_refused(
@@ -47,5 +48,6 @@ def test_sets_without_types_are_cut_by_size_unless_told_otherwise(news: Callable
     assert news(**untyped, size_bounds=()).parameters.sizes == ()
     assert news(**untyped, size_bounds=(4,)).parameters.sizes == (4,)
     assert news(**untyped, items=("keyword_0",), threshold=1).parameters.sizes == ()
-    assert news(**untyped, items=("keyword_0", "keyword_1")).parameters.sizes == ()
+    two = news(**untyped, items=("keyword_0", "keyword_1"), threshold=2)
+    assert two.parameters.sizes == ()
     assert news().parameters.sizes == ()

@@ -11,12 +11,12 @@ import pytest
 
 from planning.errors import InvalidInput
 from planning.joins import demo, planner, simulate, statistics
-from planning.joins.generator import Workload
 from planning.joins.model import tuples
 from planning.joins.plan import Plan
 from planning.joins.reference import brute_force
 from planning.joins.scene import Scene
 from planning.joins.shedder import Shedder
+from planning.joins.workload import Workload
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +201,9 @@ def test_figures_draw(typed: tuple[Any, Plan]) -> None:
     from planning.joins import figures
 
     _, plan = typed
-    axes = Figure().subplots(1, 2)
-    figures.draw(plan, axes[0])
-    figures.draw_quality(plan, axes[1])
-    assert len(axes[0].patches) == 4 * 21
+    axes = Figure().subplots()
+    figures.draw(plan, axes)
+    assert len(axes.patches) == 4 * 21
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ def curve() -> Any:
 
 
 @pytest.fixture(scope="session")
-def experiment() -> Any:
+def scene() -> Any:
     """A thousand cars for twenty minutes on a small map: enough to see every effect."""
-    from planning.lira.experiment import Experiment
+    from planning.lira.scene import Scene
 
-    return Experiment(3, cars=1500, seconds=1200, warm_up=120)
+    return Scene(3, cars=1500, seconds=1200, warm_up=120)

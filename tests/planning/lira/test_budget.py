@@ -14,9 +14,9 @@ from planning.lira.shedder import PERIOD, Shedder
 
 
 @pytest.fixture(scope="module")
-def plan(experiment: Any) -> Plan:
-    queries = experiment.queries("proportional", 20)
-    return experiment.plan(queries, 0.5, regions=40)
+def plan(scene: Any) -> Plan:
+    queries = scene.queries("proportional", 20)
+    return scene.plan(queries, 0.5, regions=40)
 
 
 def due_under_lowest(rows: dict[str, np.ndarray], low: float) -> np.ndarray:
@@ -103,8 +103,8 @@ def test_savings_end_so_that_quiet_times_end_in_no_burst(plan):
 
 
 @pytest.mark.parametrize("load", [0.4, 0.6, 0.9])
-def test_the_budget_is_used_and_reports_seldom_wait(plan, experiment, load):
-    positions = experiment.trace.part(0, 400).positions[::5].astype(np.float64)
+def test_the_budget_is_used_and_reports_seldom_wait(plan, scene, load):
+    positions = scene.trace.part(0, 400).positions[::5].astype(np.float64)
     nodes, ticks, _ = positions.shape
     flat = positions.transpose(1, 0, 2).reshape(-1, 2)
     rows = {

@@ -18,14 +18,14 @@ STATED_ERROR = 95.0 / 65535 / 2 + 1e-5  # half a unit, and single precision of t
 
 
 @pytest.fixture(scope="module")
-def plan(experiment):
-    return experiment.plan(experiment.queries("proportional", 15), 0.5, regions=120, cells=64)
+def plan(scene):
+    return scene.plan(scene.queries("proportional", 15), 0.5, regions=120, cells=64)
 
 
 @pytest.fixture(scope="module", params=["halving", "quadtree", "gridreduce", "grid"])
-def any_plan(request, experiment):
-    queries = experiment.queries("inverse", 15)
-    return experiment.plan(queries, 0.6, regions=50, cells=50, partitioner=request.param)
+def any_plan(request, scene):
+    queries = scene.queries("inverse", 15)
+    return scene.plan(queries, 0.6, regions=50, cells=50, partitioner=request.param)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=300))
@@ -71,8 +71,8 @@ def test_a_change_of_z_is_a_few_bytes_and_exact(any_plan, z):
 
 
 @pytest.mark.parametrize("z", [None, 0.3, 0.6])
-def test_every_station_knows_all_its_coverage(plan, experiment, z):
-    grid = experiment.statistics(np.zeros((0, 4)), 64).grid
+def test_every_station_knows_all_its_coverage(plan, scene, z):
+    grid = scene.statistics(np.zeros((0, 4)), 64).grid
     stations = place_by_density(grid.nodes.astype(float), grid.bounds, nodes_per_station=4000)
     assert stations.count > 3
     rng = np.random.default_rng(1)
@@ -95,8 +95,8 @@ def test_every_station_knows_all_its_coverage(plan, experiment, z):
         assert len(touched(plan.partition, plan.frame, stations.x[i], stations.y[i], 1.0)) >= 1
 
 
-def test_outside_its_part_a_node_reports_as_if_at_the_lowest_threshold(plan, experiment):
-    grid = experiment.statistics(np.zeros((0, 4)), 64).grid
+def test_outside_its_part_a_node_reports_as_if_at_the_lowest_threshold(plan, scene):
+    grid = scene.statistics(np.zeros((0, 4)), 64).grid
     stations = place_by_density(grid.nodes.astype(float), grid.bounds, nodes_per_station=4000)
     smallest = int(stations.radius.argmin())
     node = NodeMap.from_part(broadcasts(plan, stations, 0.3)[smallest], plan.frame)
@@ -138,8 +138,8 @@ def test_damaged_bytes_never_do_anything_but_refuse_or_decode(plan, data):
             pass
 
 
-def test_a_part_of_another_frame_is_refused(plan, experiment):
-    other = experiment.plan(experiment.queries("random", 5), 0.5, regions=20, cells=32)
+def test_a_part_of_another_frame_is_refused(plan, scene):
+    other = scene.plan(scene.queries("random", 5), 0.5, regions=20, cells=32)
     sent = np.ones(other.partition.symbols.size, dtype=bool)
     message = compact.encode_part(other, 0.5, sent)
     with pytest.raises(ArtifactError, match="belongs to frame"):

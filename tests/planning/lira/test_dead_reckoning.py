@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from planning.errors import InvalidInput
-from planning.lira.dead_reckoning import Fleet, ThresholdMap, count_reports, reference_run
+from planning.lira.dead_reckoning import Fleet, ThresholdMap, reference_run
 from planning.lira.queries import generate_queries, query_errors
 from planning.lira.replay import levels_between, replay
 from planning.lira.trace import Trace, generate_trace
 
 SPACE = (0.0, 0.0, 1000.0, 1000.0)
+
+
+def count_reports(trace, thresholds):
+    """Return how many reports a fleet sends under each uniform threshold."""
+    everywhere = (ThresholdMap.uniform(trace.bounds, level) for level in thresholds)
+    return np.array([Fleet(trace).run(one, trace.ticks) for one in everywhere])
 
 
 def plain_node(track, threshold_at, tick_s=1.0):

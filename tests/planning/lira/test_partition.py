@@ -13,8 +13,9 @@ from planning.errors import InvalidInput
 from planning.lira import printed
 from planning.lira.greedy import greedy_increment
 from planning.lira.gridreduce import grid_reduce
-from planning.lira.halving import Halvings, Prices, best_partition
+from planning.lira.halving import Halvings
 from planning.lira.partition import Partition, grid_side, padded
+from planning.lira.pricing import Prices, best_partition
 from planning.lira.quadtree import QuadTree
 from planning.lira.reduction import ReductionCurve
 from planning.lira.throttlers import ThrottlerPath
@@ -126,18 +127,18 @@ def test_halving_is_the_cheapest_tree_for_a_price(curve, seed):
 
 
 @pytest.mark.parametrize("trees", [Halvings, QuadTree])
-def test_better_regions_lower_the_predicted_inaccuracy(experiment, trees):
-    queries = experiment.queries("proportional", 15)
-    found = experiment.statistics(queries, 64).grid
+def test_better_regions_lower_the_predicted_inaccuracy(scene, trees):
+    queries = scene.queries("proportional", 15)
+    found = scene.statistics(queries, 64).grid
     nodes, asked = found.nodes.astype(float), found.queries
     importance = asked + 1e-3 * asked.sum() * nodes / nodes.sum()
     for z in (0.3, 0.5, 0.75):
-        paper = grid_reduce(nodes, asked, experiment.curve, 60, z)
+        paper = grid_reduce(nodes, asked, scene.curve, 60, z)
         ours, setting = best_partition(
-            trees(importance, nodes), importance, nodes, experiment.curve, 60, z, 50.0
+            trees(importance, nodes), importance, nodes, scene.curve, 60, z, 50.0
         )
         old = ThrottlerPath.of(
-            paper.sums(importance), paper.sums(nodes), experiment.curve, 50.0
+            paper.sums(importance), paper.sums(nodes), scene.curve, 50.0
         ).at(z)
         assert ours.regions <= 60
         assert setting.inaccuracy < old.inaccuracy

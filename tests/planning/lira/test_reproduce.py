@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planning.lira import claims, evaluation
+from planning.lira import claims, experiments
 from planning.lira.reproduce import show
 from planning.reproduction import Page, claims_of
 
 TINY = replace(
-    evaluation.QUICK, loads=(0.3, 0.5, 0.75), regions=(25, 250), fairness=(25.0, 95.0)
+    experiments.QUICK, loads=(0.3, 0.5, 0.75), regions=(25, 250), fairness=(25.0, 95.0)
 )
 
 
 @pytest.fixture(scope="module")
-def tables(experiment: Any) -> dict[str, evaluation.Table]:
-    return {t.name: t for maker in evaluation.MAKERS for t in maker(experiment, TINY)}
+def tables(scene: Any) -> dict[str, experiments.Table]:
+    return {t.name: t for experiment in experiments.EXPERIMENTS for t in experiment(scene, TINY)}
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_verdicts_follow_the_numbers(tables):
     assert _verdict(tables | {"figure-13": rising}, "E_C falls").startswith("differs: ")
 
 
-def _verdict(tables: dict[str, evaluation.Table], words: str) -> str:
+def _verdict(tables: dict[str, experiments.Table], words: str) -> str:
     (claim,) = [c for c in claims.claims(tables) if words in c.stated]
     return claim.verdict
 

@@ -7,7 +7,7 @@ from planning.sifter import partitioners
 from planning.sifter.consolidation import consolidate
 from planning.sifter.parameters import Parameters
 from planning.sifter.partition import LEAF, Partition, check_preorder, cut_between
-from planning.sifter.partitioners import cost_kernels
+from planning.sifter.partitioners import cost_pruning
 from planning.sifter.partitioners.sample import Sample
 from planning.sifter.path import Path
 from planning.sifter.queries import boxes
@@ -189,7 +189,7 @@ def test_pruning_is_optimal(seed):
         used += 2
     value = rng.random(31)
     for leaves in (1, 2, 5, 9):
-        chosen = cost_kernels.prune(axis, left, value, leaves)
+        chosen = cost_pruning.prune(axis, left, value, leaves)
         assert chosen.sum() <= leaves
         expected = brute_force_prune(axis, left, value, 0, leaves)
         assert value[chosen].sum() == pytest.approx(expected)

@@ -122,7 +122,8 @@ def test_one_query_of_several_boxes_has_one_weight(make):
 
 
 def test_queries_outside_the_domain_and_equality_on_a_float(make):
-    asked = queries.of(make([{"ranges": {"x": [5, 6]}}, {"ranges": {"x": [0.5, 0.5]}}]))
+    written = [{"ranges": {"x": [5, 6]}}, {"ranges": {"x": [0.5, 0.5]}}]
+    asked = queries.parse(written, Space.of(make()))
     assert asked.owner.tolist() == [1]  # no box is left of the first
     hits = hit_counts(np.array([[0.5, 0.1], [0.5 + 1e-9, 0.1]]), asked)
     assert hits.tolist() == [1, 0]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from planning.errors import InvalidInput
-from planning.sifter import flights
+from planning.sifter import recorded
 from planning.sifter.claims import _improvement_claims, _order_claims
-from planning.sifter.comparison import PAPER, WORKLOADS, drawn, flown, loss_table
 from planning.sifter.experiments import EXPERIMENTS, Figure
 from planning.sifter.reproduce import reproduce
+from planning.sifter.scene import PAPER, WORKLOADS, drawn, flown, loss_table
 from planning.sifter.workload import Settings
 
 
@@ -96,12 +96,12 @@ def test_more_regions_lose_less_and_a_plan_beats_random_dropping():
 def test_flights_without_the_file_say_where_it_should_be(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADGATE_DATA", str(tmp_path))
     with pytest.raises(InvalidInput, match="HEADGATE_DATA"):
-        flights.read()
+        recorded.read()
 
 
 @pytest.mark.usefixtures("shared_data")
 def test_flights_are_shed_better_than_at_random():
-    points = flights.read()
+    points = recorded.read()
     assert len(points) == 327_346
     scene = flown(0, points, fresh=20_000)
     losses = scene.losses(scene.plan("cost_tree", 16), (0.3, 0.5, 0.7))

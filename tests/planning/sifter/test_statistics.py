@@ -11,6 +11,7 @@ from planning.sifter.calibration import calibrated
 from planning.sifter.consolidation import consolidate
 from planning.sifter.matching import hit_counts
 from planning.sifter.partition import Partition
+from planning.sifter.partitioners.division import divide
 from planning.sifter.queries import boxes
 from planning.sifter.shedder import Shedder
 from planning.sifter.statistics import RegionCounts, Statistics
@@ -128,7 +129,7 @@ def test_counting_in_parts_gives_the_same_statistics(scene):
     definition, asked = scene.definition, queries.of(scene.definition)
     points = np.column_stack([scene.samples["x"], scene.samples["y"]])
     sample = statistics.draw(points, definition.parameters.sample_size)
-    partition = statistics.divide(sample, definition, asked)
+    partition = divide(sample, definition, asked)
     pins = queries.pins_of(definition)
     found = [RegionCounts.of(part, partition, pins) for part in np.array_split(points, 7)]
     counts = RegionCounts(sum(c.tuples for c in found), sum(c.pinned for c in found))

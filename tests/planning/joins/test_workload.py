@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planning.errors import InvalidInput
-from planning.joins.generator import BURST, FREQUENCIES, Workload, arrivals
+from planning.joins.workload import BURST, FREQUENCIES, Workload, arrivals
 
 
 def test_sizes_popularity_and_rotation() -> None:

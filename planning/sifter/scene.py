@@ -1,8 +1,9 @@
-"""Partitioners and random dropping on generated workloads: the measurements behind the figures.
+"""The set-up of Section VI: tuples to plan from, queries, and fresh tuples to measure plans on.
 
 Loss is 1 - V*(Q), measured on fresh tuples that are really shed, over the loss of random dropping
 at the same load; the server drops blindly whatever passes above z. Shedders run without correction
-here, so that partitionings are compared as they are.
+here, so that partitionings are compared as they are. Benchmarks and the reproduced figures
+(:mod:`planning.sifter.experiments`) are measured in scenes.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.sifter import flights, statistics
-from planning.sifter import queries as query_module
+from planning.sifter import planner, recorded, statistics
 from planning.sifter.parameters import Parameters
-from planning.sifter.plan import Pins, Plan, single_precision
+from planning.sifter.plan import Plan
 from planning.sifter.queries import Queries
 from planning.sifter.shedder import Shedder
 from planning.sifter.simulate import Bench
-from planning.sifter.space import Space
 from planning.sifter.workload import Distribution, Settings, Workload
 
 WORKLOADS: tuple[tuple[Distribution, Distribution], ...] = (
@@ -63,29 +62,6 @@ def unit_space(dimensions: int) -> tuple[Attribute, ...]:
     return tuple(Attribute(f"x{k}", "float", (0.0, 1.0)) for k in range(dimensions))
 
 
-def build_plan(
-    points: FloatArray, asked: Queries, parameters: Parameters, attributes: tuple[Attribute, ...]
-) -> Plan:
-    """Make a plan from all the points."""
-    definition = Given(attributes, parameters)
-    sample = statistics.draw(points, parameters.sample_size)
-    partition = statistics.divide(sample, definition, asked)
-    counts = statistics.RegionCounts.of(points, partition, query_module.pins_of(definition))
-    made = statistics.assemble(partition, counts, definition, len(sample), asked)
-    space = Space.of(definition)
-    return Plan(
-        space=space,
-        partition=partition,
-        frequency=single_precision(made.frequency),
-        region_qos=single_precision(made.region_qos),
-        queried=made.queried,
-        base_qos=made.base_qos,
-        fairness_threshold=parameters.fairness_threshold,
-        throttle_fraction=parameters.throttle_fraction,
-        pins=Pins.of([], [], len(space.axes)),
-    )
-
-
 def parameters_for(partitioner: str, regions: int, samples: int, **more: Any) -> Parameters:
     """Return parameters as each partitioner is meant: the paper does not calibrate."""
     return Parameters(
@@ -114,7 +90,9 @@ class Scene:
     def plan(self, partitioner: str, regions: int, **more: Any) -> Plan:
         """Make a plan with the named partitioner."""
         parameters = parameters_for(partitioner, regions, len(self.samples), **more)
-        return build_plan(self.samples, self.queries, parameters, self.attributes)
+        definition = Given(self.attributes, parameters)
+        made = statistics.of_points(self.samples, definition, self.queries)
+        return planner.plan(made, definition)
 
     def random_loss(self, z: float) -> float:
         """Return the expected 1 - V* of random dropping: queries without matches lose nothing."""
@@ -141,8 +119,8 @@ def flown(seed: int, points: FloatArray, samples: int = 1000, fresh: int = 100_0
     """Return a scene of the real flights with generated queries."""
     start = (samples + fresh) * seed % (len(points) - samples - fresh)
     part = points[start : start + samples + fresh]
-    attributes = tuple(Attribute(a.name, a.kind, (a.low, a.high - 1.0)) for a in flights.axes())
-    return Scene(part[:samples], part[samples:], flights.queries(points, seed), attributes)
+    attributes = tuple(Attribute(a.name, a.kind, (a.low, a.high - 1.0)) for a in recorded.axes())
+    return Scene(part[:samples], part[samples:], recorded.queries(points, seed), attributes)
 
 
 def loss_table(

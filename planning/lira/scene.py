@@ -1,15 +1,17 @@
-"""The set-up of Section 4.2: statistics from the first part of a trace, errors on the rest.
+"""The set-up of Section 4.2: statistics from the first half of a trace, errors on the second.
 
-Used by the benchmarks and by the reproduction of the paper's figures.
+Benchmarks and the reproduced figures (:mod:`planning.lira.experiments`) are measured in scenes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from planning.arrays import FloatArray
+from planning.lira.bench import Bench, Maps, Result
 from planning.lira.dead_reckoning import ThresholdMap
 from planning.lira.greedy import greedy_increment
 from planning.lira.gridreduce import grid_reduce
@@ -20,8 +22,7 @@ from planning.lira.planner import solve, update_weight
 from planning.lira.queries import Distribution, generate_queries
 from planning.lira.reduction import ReductionCurve
 from planning.lira.replay import Replay, levels_between, replay
-from planning.lira.simulate import Bench, Maps, Result
-from planning.lira.statistics import Grid, Statistics, complete, grid
+from planning.lira.statistics import Grid, Statistics, complete, grid, query_counts
 from planning.lira.trace import Trace, generate_trace
 
 SNAPSHOT_EVERY = 20  # ticks
@@ -29,7 +30,7 @@ REPLAYED_NODES = 2000
 REPLAYED_TICKS = 900
 
 
-class Experiment:
+class Scene:
     """One seed: a trace, its statistics, and a bench on the part that no plan has seen.
 
     Parameters
@@ -37,9 +38,13 @@ class Experiment:
     seed
         Draws roads, cars and queries.
     cars, seconds
-        Size of the trace; the first half is for statistics.
+        Size of the generated trace.
     parameters
         Thresholds and fairness of all plans made here.
+    trace
+        Used instead of a generated one.
+    warm_up, period, correct_every
+        As for the :class:`~planning.lira.bench.Bench`, in ticks and periods.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class Experiment:
             self.parameters.lowest_threshold, self.parameters.highest_threshold,
             self.parameters.segments, self.levels, self.replayed.reports,
         )  # fmt: skip
-        self._grids: dict[int, Grid] = {}
+        self._grids: dict[int, Grid] = {}  # by cells a side, without queries
 
     def queries(self, distribution: Distribution, count: int, side_m: float = 1000.0) -> FloatArray:
         """Draw queries around the nodes, at the first moment when most of them are there."""
@@ -85,45 +90,32 @@ class Experiment:
         if cells not in self._grids:
             x, y, speed = snapshots(self.train)
             self._grids[cells] = grid(x, y, speed, np.zeros((0, 4)), cells, self.trace.bounds)
-        empty = self._grids[cells]
-        from planning.lira.statistics import query_counts
-
-        counted = Grid(
-            empty.bounds, empty.nodes, empty.mean_speed,
-            query_counts(queries, cells, self.trace.bounds),
-        )  # fmt: skip
-        seen = self.replayed
-        return complete(
-            counted, self.levels, seen.reports, seen.error_micro, seen.rows, self.trace.nodes
+        counted = replace(
+            self._grids[cells], queries=query_counts(queries, cells, self.trace.bounds)
         )
+        return complete(counted, self.levels, replace(self.replayed, objects=self.trace.nodes))
 
     def plan(self, queries: FloatArray, load: float, **changes: Any) -> Plan:
         """Make our plan for one operating point; ``changes`` are parameters."""
         chosen = self.parameters.model_copy(update={"throttle_fraction": load, **changes})
         cells = chosen.cells or grid_side(chosen.regions)
         found = self.statistics(queries, cells)
-        per_object = float(found.grid.nodes.sum()) / self.trace.nodes
-        return solve(
-            found.grid, queries, np.ones(len(queries)), chosen, found, least_nodes=per_object
-        )
+        return solve(found, queries, np.ones(len(queries)), chosen)
 
     def printed(
-        self, queries: FloatArray, load: float, regions: int = 250, *,
-        partitioner: str = "gridreduce", speed_factor: bool = False,
-        fairness_threshold: float | None = None,
-    ) -> Maps:  # fmt: skip
-        """Return the paper's LIRA: GRIDREDUCE (or an even grid) and GREEDYINCREMENT."""
+        self, queries: FloatArray, load: float, regions: int = 250, *, even: bool = False
+    ) -> Maps:
+        """Return the paper's LIRA: GRIDREDUCE (or Lira-Grid's even regions) and GREEDYINCREMENT."""
         cells = grid_side(regions)
         found = self.statistics(queries, cells)
         fairness = self.parameters.fairness_threshold
-        fairness = fairness if fairness_threshold is None else fairness_threshold
         nodes = found.grid.nodes.astype(np.float64)
-        if partitioner == "grid":
+        if even:
             partition = Partition.even(cells, regions)
         else:
             partition = grid_reduce(nodes, found.grid.queries, self.curve, regions, load)
         m = partition.sums(found.grid.queries)
-        w = partition.sums(update_weight(found.grid, speed_factor))
+        w = partition.sums(update_weight(found.grid, False))
 
         def maps(z: float) -> ThresholdMap:
             throttlers = greedy_increment(m, w, self.curve, fairness, z)
@@ -132,14 +124,13 @@ class Experiment:
 
         return maps
 
-    def measure(self, queries: FloatArray, maps: Maps, load: float, **options: Any) -> Result:
+    def measure(self, queries: FloatArray, maps: Maps, load: float) -> Result:
         """Run a fleet under ``maps`` and measure its errors."""
-        run = self.bench.run(maps, load, floor=self.curve.floor, **options)
-        return self.bench.measure(queries, *run)
+        return self.bench.measure(queries, maps, load, floor=self.curve.floor)
 
 
 def snapshots(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return x, y and speed of all nodes at every 20th tick."""
+    """Return x, y and speed of all nodes at every ``SNAPSHOT_EVERY``-th tick."""
     last = trace.ticks - 1
     at = np.arange(0, last, SNAPSHOT_EVERY)
     here = trace.positions[:, at].reshape(-1, 2).astype(np.float64)

@@ -6,50 +6,49 @@ import numpy as np
 import pytest
 
 from planning.errors import StatisticsError
+from planning.lira.bench import Bench
 from planning.lira.dead_reckoning import ThresholdMap
-from planning.lira.realdata import dense_trace
-from planning.lira.simulate import Bench
+from planning.lira.recorded import dense_trace, load_tracks
 from planning.lira.trace import generate_trace
-from planning.lira.tracks import load_tracks
 
 
 @pytest.mark.parametrize("z", [0.4, 0.6])
-def test_the_plan_errs_less_than_every_baseline_at_equal_updates(experiment, z):
-    queries = experiment.queries("proportional", 40)
-    ours = experiment.bench.plan(queries, z, experiment.plan(queries, z))
-    drop = experiment.bench.random_drop(queries, z)
-    uniform = experiment.bench.uniform(queries, z, experiment.curve)
-    printed = experiment.measure(queries, experiment.printed(queries, z), z)
+def test_the_plan_errs_less_than_every_baseline_at_equal_updates(scene, z):
+    queries = scene.queries("proportional", 40)
+    ours = scene.bench.plan(queries, z, scene.plan(queries, z))
+    drop = scene.bench.random_drop(queries, z)
+    uniform = scene.bench.uniform(queries, z, scene.curve)
+    printed = scene.measure(queries, scene.printed(queries, z), z)
     assert ours.errors.position < printed.errors.position < uniform.errors.position
     assert uniform.errors.position < drop.errors.position
     for result in (ours, uniform, printed):
         assert result.updates == pytest.approx(z, rel=0.02)
 
 
-def test_correction_brings_updates_to_z(experiment):
-    queries = experiment.queries("inverse", 40)
-    plan = experiment.plan(queries, 0.5)
-    without = experiment.bench.plan(queries, 0.5, plan, correct=False)
-    corrected = experiment.bench.plan(queries, 0.5, plan)
+def test_correction_brings_updates_to_z(scene):
+    queries = scene.queries("inverse", 40)
+    plan = scene.plan(queries, 0.5)
+    without = scene.bench.plan(queries, 0.5, plan, correct=False)
+    corrected = scene.bench.plan(queries, 0.5, plan)
     assert abs(corrected.updates - 0.5) <= 0.01
     assert abs(corrected.updates - 0.5) < abs(without.updates - 0.5)
 
 
-def test_the_lowest_threshold_everywhere_has_no_error(experiment):
-    queries = experiment.queries("random", 20)
-    everywhere = ThresholdMap.uniform(experiment.trace.bounds, 5.0)
-    result = experiment.measure(queries, lambda _: everywhere, 1.0)
+def test_the_lowest_threshold_everywhere_has_no_error(scene):
+    queries = scene.queries("random", 20)
+    everywhere = ThresholdMap.uniform(scene.trace.bounds, 5.0)
+    result = scene.measure(queries, lambda _: everywhere, 1.0)
     assert result.errors.position == pytest.approx(0.0, abs=1e-3)
     assert result.errors.containment == 0.0
     assert result.updates == 1.0
 
 
-def test_the_speed_factor_can_be_switched_on(experiment):
-    queries = experiment.queries("proportional", 40)
-    plain = experiment.plan(queries, 0.5, regions=60)
-    by_speed = experiment.plan(queries, 0.5, regions=60, speed_factor=True)
+def test_the_speed_factor_can_be_switched_on(scene):
+    queries = scene.queries("proportional", 40)
+    plain = scene.plan(queries, 0.5, regions=60)
+    by_speed = scene.plan(queries, 0.5, regions=60, speed_factor=True)
     assert plain.to_bytes() != by_speed.to_bytes()
-    assert experiment.bench.plan(queries, 0.5, by_speed).updates == pytest.approx(0.5, rel=0.02)
+    assert scene.bench.plan(queries, 0.5, by_speed).updates == pytest.approx(0.5, rel=0.02)
 
 
 def test_a_bench_needs_time_to_measure():
@@ -74,12 +73,12 @@ def test_recorded_tracks_become_dense_where_they_are_known():
 @pytest.mark.parametrize("number", [0, 1], ids=["buses", "vessels"])
 def test_recorded_tracks_err_less_than_under_the_baselines(number, shared_data):
     tracks = load_tracks(shared_data)[number]
-    experiment = tracks.experiment()
-    queries = tracks.queries(experiment)
+    scene = tracks.scene()
+    queries = tracks.queries(scene)
     centres = (queries[:, :2] + queries[:, 2:]) / 2
     assert len(np.unique(centres.round(-3), axis=0)) > 15  # not the few objects of the first tick
-    ours = experiment.bench.plan(queries, 0.5, experiment.plan(queries, 0.5))
-    assert ours.errors.position < experiment.bench.random_drop(queries, 0.5).errors.position
-    uniform = experiment.bench.uniform(queries, 0.5, experiment.curve)
+    ours = scene.bench.plan(queries, 0.5, scene.plan(queries, 0.5))
+    assert ours.errors.position < scene.bench.random_drop(queries, 0.5).errors.position
+    uniform = scene.bench.uniform(queries, 0.5, scene.curve)
     assert ours.errors.position < uniform.errors.position
     assert ours.updates == pytest.approx(0.5, rel=0.05)

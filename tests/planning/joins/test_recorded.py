@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planning.joins import real, simulate
+from planning.joins import recorded, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.model import merge
 from planning.joins.reference import ScanJoin
 
 
 def test_flights(shared_data: Path) -> None:
-    pair = real.flights(shared_data).shortened(0.1)
+    pair = recorded.flights(shared_data).shortened(0.1)
     early, late = pair.halves()
     plan = pair.plan(early)
     for outcome in simulate.measure(plan, late[0], late[1], (0.1, 0.3)):
@@ -23,7 +23,7 @@ def test_flights(shared_data: Path) -> None:
 
 
 def test_wiki_keywords_by_set_size(shared_data: Path) -> None:
-    pair = real.wiki_keywords(shared_data)
+    pair = recorded.wiki_keywords(shared_data)
     early, late = pair.halves()
     plan = pair.plan(early, (0, 1, 2, 3))
     for outcome in simulate.measure(plan, late[0], late[1], (0.1, 0.5)):
@@ -31,7 +31,7 @@ def test_wiki_keywords_by_set_size(shared_data: Path) -> None:
 
 
 def test_the_inverted_index_joins_real_keyword_sets_completely(shared_data: Path) -> None:
-    pair = real.wiki_keywords(shared_data)
+    pair = recorded.wiki_keywords(shared_data)
     left, right = pair.left.slice(0, 1500), pair.right.slice(0, 500)
     stream, rows, batch = merge(left, right)
     join = WindowedJoin(pair.windows, pair.condition)

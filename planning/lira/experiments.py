@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.lira.experiment import Experiment
+from planning.lira.bench import Result
 from planning.lira.gridreduce import grid_reduce_sums
 from planning.lira.partition import grid_side
 from planning.lira.queries import Distribution, QueryErrors
-from planning.lira.simulate import Result
+from planning.lira.recorded import Tracks
+from planning.lira.scene import Scene
 from planning.lira.stations import Stations, place_by_density, place_evenly, touched
 from planning.lira.throttlers import ThrottlerPath
-from planning.lira.tracks import Tracks
 
 DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
 PRINTED = ", printed"  # ends the name of a column beside our plan's
@@ -88,9 +88,9 @@ QUICK = Scale(1500, 1200, 120, (0.3, 0.5, 0.75), (25, 100, 250), (10.0, 50.0, 95
 TRACK_LOADS = (0.3, 0.4, 0.5, 0.6, 0.75)
 
 
-def figure_1(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_1(scene: Scene, scale: Scale) -> list[Table]:
     """f(Δ): updates relative to Δmin, measured, and its convex hull."""
-    curve = experiment.curve
+    curve = scene.curve
     rows = list(zip(curve.thresholds, curve.raw, curve.hull, strict=True))[::5]
     names = ("f measured", "f convex")
     return [
@@ -100,26 +100,26 @@ def figure_1(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def all_methods(experiment: Experiment, queries: FloatArray, z: float) -> dict[str, Result]:
+def all_methods(scene: Scene, queries: FloatArray, z: float) -> dict[str, Result]:
     """Run every method of Figures 4 to 7 at one operating point."""
-    bench = experiment.bench
+    bench = scene.bench
     return {
         "Random Drop": bench.random_drop(queries, z),
-        "Uniform Δ": bench.uniform(queries, z, experiment.curve),
-        "Lira-Grid": experiment.measure(
-            queries, experiment.printed(queries, z, partitioner="grid"), z
+        "Uniform Δ": bench.uniform(queries, z, scene.curve),
+        "Lira-Grid": scene.measure(
+            queries, scene.printed(queries, z, even=True), z
         ),
-        "LIRA printed": experiment.measure(queries, experiment.printed(queries, z), z),
-        "LIRA": bench.plan(queries, z, experiment.plan(queries, z)),
+        "LIRA printed": scene.measure(queries, scene.printed(queries, z), z),
+        "LIRA": bench.plan(queries, z, scene.plan(queries, z)),
     }
 
 
-def figures_4_to_7(experiment: Experiment, scale: Scale) -> list[Table]:
+def figures_4_to_7(scene: Scene, scale: Scale) -> list[Table]:
     """E_P and E_C of all methods over z, for each query distribution."""
     tables = []
     for figure, distribution in zip((5, 6, 7), DISTRIBUTIONS, strict=True):
-        queries = experiment.queries(distribution, scale.queries)
-        found = [(z, all_methods(experiment, queries, z)) for z in scale.loads]
+        queries = scene.queries(distribution, scale.queries)
+        found = [(z, all_methods(scene, queries, z)) for z in scale.loads]
         names = tuple(found[0][1])
         if figure == 5:
             rows = [(z, *(r[n].errors.position for n in names)) for z, r in found]
@@ -141,18 +141,18 @@ def _over_z(
 
 
 def _plan_errors(
-    experiment: Experiment, queries: FloatArray, z: float, **changes: Any
+    scene: Scene, queries: FloatArray, z: float, **changes: Any
 ) -> QueryErrors:
     """Return the errors of our plan for one operating point."""
-    plan = experiment.plan(queries, z, **changes)
-    return experiment.bench.plan(queries, z, plan).errors
+    plan = scene.plan(queries, z, **changes)
+    return scene.bench.plan(queries, z, plan).errors
 
 
 def _printed_errors(
-    experiment: Experiment, queries: FloatArray, z: float, regions: int
+    scene: Scene, queries: FloatArray, z: float, regions: int
 ) -> QueryErrors:
     """Return the errors of the paper's LIRA for one operating point."""
-    return experiment.measure(queries, experiment.printed(queries, z, regions), z).errors
+    return scene.measure(queries, scene.printed(queries, z, regions), z).errors
 
 
 def _with_printed(names: Sequence[str]) -> tuple[str, ...]:
@@ -164,22 +164,22 @@ def _with_printed(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(column for name in names for column in (name, name + PRINTED))
 
 
-def figures_8_and_9(experiment: Experiment, scale: Scale) -> list[Table]:
+def figures_8_and_9(scene: Scene, scale: Scale) -> list[Table]:
     """Lira-Grid relative to LIRA, and LIRA's E_C, over the number of regions."""
     loads = (0.3, 0.5, 0.75)
-    asked = {name: experiment.queries(name, scale.queries) for name in DISTRIBUTIONS}
+    asked = {name: scene.queries(name, scale.queries) for name in DISTRIBUTIONS}
     relative, absolute = [], []
     for regions in scale.regions:
         ratios = []
         for queries in asked.values():
-            even = experiment.printed(queries, 0.5, regions, partitioner="grid")
-            grid = experiment.measure(queries, even, 0.5).errors.containment
-            ours = _plan_errors(experiment, queries, 0.5, regions=regions)
-            printed = _printed_errors(experiment, queries, 0.5, regions)
+            grid_map = scene.printed(queries, 0.5, regions, even=True)
+            grid = scene.measure(queries, grid_map, 0.5).errors.containment
+            ours = _plan_errors(scene, queries, 0.5, regions=regions)
+            printed = _printed_errors(scene, queries, 0.5, regions)
             ratios += [error_ratio(grid, ours.containment), error_ratio(grid, printed.containment)]
         relative.append((regions, *ratios))
         errors = [
-            _plan_errors(experiment, asked["proportional"], z, regions=regions) for z in loads
+            _plan_errors(scene, asked["proportional"], z, regions=regions) for z in loads
         ]
         absolute.append((regions, *(e.containment for e in errors)))
     names = tuple(f"z = {z}" for z in loads)
@@ -202,13 +202,13 @@ def error_ratio(other: float, ours: float) -> float:
     return other / ours if ours > 0 else float("nan")
 
 
-def figure_10(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_10(scene: Scene, scale: Scale) -> list[Table]:
     """Fairness among queries: D_ev and C_ov of containment over the fairness threshold."""
-    queries = experiment.queries("proportional", scale.queries)
-    uniform = experiment.bench.uniform(queries, 0.75, experiment.curve).errors
+    queries = scene.queries("proportional", scale.queries)
+    uniform = scene.bench.uniform(queries, 0.75, scene.curve).errors
     rows = []
     for fairness in scale.fairness:
-        ours = _plan_errors(experiment, queries, 0.75, fairness_threshold=fairness)
+        ours = _plan_errors(scene, queries, 0.75, fairness_threshold=fairness)
         rows.append(
             (fairness, ours.containment_deviation, uniform.containment_deviation,
              ours.containment_variation, uniform.containment_variation)
@@ -224,13 +224,13 @@ def figure_10(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def figure_11(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_11(scene: Scene, scale: Scale) -> list[Table]:
     """E_P over the fairness threshold for several z."""
-    queries = experiment.queries("proportional", scale.queries)
+    queries = scene.queries("proportional", scale.queries)
     loads = (0.3, 0.5, 0.75, 0.9)
     rows = [
         (fairness, *(
-            _plan_errors(experiment, queries, z, fairness_threshold=fairness).position
+            _plan_errors(scene, queries, z, fairness_threshold=fairness).position
             for z in loads
         ))
         for fairness in scale.fairness
@@ -243,17 +243,17 @@ def figure_11(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def figure_12(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_12(scene: Scene, scale: Scale) -> list[Table]:
     """E_C of Uniform Δ relative to LIRA over l, for two ratios of queries to nodes."""
     counts = (scale.queries, 10 * scale.queries)
-    asked = [experiment.queries("proportional", count) for count in counts]
-    uniform = [experiment.bench.uniform(q, 0.5, experiment.curve).errors for q in asked]
+    asked = [scene.queries("proportional", count) for count in counts]
+    uniform = [scene.bench.uniform(q, 0.5, scene.curve).errors for q in asked]
     rows = []
     for regions in scale.regions:
         ratios = []
         for queries, other in zip(asked, uniform, strict=True):
-            ours = _plan_errors(experiment, queries, 0.5, regions=regions)
-            printed = _printed_errors(experiment, queries, 0.5, regions)
+            ours = _plan_errors(scene, queries, 0.5, regions=regions)
+            printed = _printed_errors(scene, queries, 0.5, regions)
             ratios += [error_ratio(other.containment, e.containment) for e in (ours, printed)]
         rows.append((regions, *ratios))
     names = _with_printed([f"m = {count}" for count in counts])
@@ -264,12 +264,12 @@ def figure_12(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def figure_13(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_13(scene: Scene, scale: Scale) -> list[Table]:
     """E_P and E_C of LIRA over the query side length."""
     rows = []
     for side in (250.0, 500.0, 1000.0, 1500.0, 2000.0):
-        queries = experiment.queries("proportional", scale.queries, side)
-        ours = _plan_errors(experiment, queries, 0.5)
+        queries = scene.queries("proportional", scale.queries, side)
+        ours = _plan_errors(scene, queries, 0.5)
         rows.append((side, ours.position, ours.containment))
     return [
         Table("figure-13", "Figure 13: errors of LIRA over the query side length, z = 0.5",
@@ -279,17 +279,17 @@ def figure_13(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def figure_14(experiment: Experiment, scale: Scale) -> list[Table]:
+def figure_14(scene: Scene, scale: Scale) -> list[Table]:
     """Time of the adaptation step over l for several grids (GRIDREDUCE, exact throttlers)."""
     sides = (64, 128, 256, 512)
-    queries = experiment.queries("proportional", scale.queries)
+    queries = scene.queries("proportional", scale.queries)
     rows = []
     for regions in (64, 250, 1000, 4000):
         times = []
         for side in sides:
-            grid = experiment.statistics(queries, side).grid
+            grid = scene.statistics(queries, side).grid
             nodes = grid.nodes.astype(np.float64)
-            times.append(min(_step_ms(nodes, grid.queries, experiment, regions) for _ in range(4)))
+            times.append(min(_step_ms(nodes, grid.queries, scene, regions) for _ in range(20)))
         rows.append((regions, *times))
     names = tuple(f"α = {side}" for side in sides)
     return [
@@ -298,20 +298,20 @@ def figure_14(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def _step_ms(nodes: Any, queries: Any, experiment: Experiment, regions: int) -> float:
-    start = time.perf_counter()
-    _, n, m = grid_reduce_sums(nodes, queries, experiment.curve, regions, 0.5)
-    ThrottlerPath.of(m, n, experiment.curve, 50.0).at(0.5)
-    return (time.perf_counter() - start) * 1e3
+def _step_ms(nodes: FloatArray, queries: FloatArray, scene: Scene, regions: int) -> float:
+    start = time.process_time()
+    _, n, m = grid_reduce_sums(nodes, queries, scene.curve, regions, 0.5)
+    ThrottlerPath.of(m, n, scene.curve, 50.0).at(0.5)
+    return (time.process_time() - start) * 1e3
 
 
-def table_3(experiment: Experiment, scale: Scale) -> list[Table]:
+def table_3(scene: Scene, scale: Scale) -> list[Table]:
     """Regions per station: the paper's numbers, πR²·l/A, and what a disc really touches.
 
     The last row is placement by density, under the mean radius.
     """
-    queries = experiment.queries("proportional", scale.queries)
-    plan = experiment.plan(queries, 0.5)
+    queries = scene.queries("proportional", scale.queries)
+    plan = scene.plan(queries, 0.5)
     x_low, y_low, x_high, y_high = plan.frame.bounds
     per_km2 = 1e6 * plan.regions / ((x_high - x_low) * (y_high - y_low))
 
@@ -323,7 +323,7 @@ def table_3(experiment: Experiment, scale: Scale) -> list[Table]:
         km = float(stations.radius.mean()) / 1000
         return km, paper, np.pi * km * km, np.pi * km * km * per_km2, float(np.mean(known))
 
-    grid = experiment.statistics(queries, grid_side(250)).grid
+    grid = scene.statistics(queries, grid_side(250)).grid
     by_density = place_by_density(
         grid.nodes.astype(np.float64), grid.bounds,
         nodes_per_station=0.15 * float(grid.nodes.sum()),
@@ -341,14 +341,14 @@ def table_3(experiment: Experiment, scale: Scale) -> list[Table]:
     ]  # fmt: skip
 
 
-def recorded(tracks: Tracks, experiment: Experiment, queries: FloatArray) -> Table:
+def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Table:
     """Measure recorded tracks beside Random Drop and Uniform Δ."""
     rows = []
     for z in TRACK_LOADS:
         results = (
-            experiment.bench.random_drop(queries, z),
-            experiment.bench.uniform(queries, z, experiment.curve),
-            experiment.bench.plan(queries, z, experiment.plan(queries, z)),
+            scene.bench.random_drop(queries, z),
+            scene.bench.uniform(queries, z, scene.curve),
+            scene.bench.plan(queries, z, scene.plan(queries, z)),
         )
         rows.append(
             (z, *(r.errors.position for r in results), *(r.errors.containment for r in results),
@@ -364,7 +364,7 @@ def recorded(tracks: Tracks, experiment: Experiment, queries: FloatArray) -> Tab
     )  # fmt: skip
 
 
-MAKERS: tuple[Callable[[Experiment, Scale], list[Table]], ...] = (
+EXPERIMENTS: tuple[Callable[[Scene, Scale], list[Table]], ...] = (
     figure_1, figures_4_to_7, figures_8_and_9, figure_10, figure_11, figure_12, figure_13,
     figure_14, table_3,
 )  # fmt: skip
