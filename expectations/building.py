@@ -89,3 +89,21 @@ def suite(
         "meta": {"stream": definition.stream, "columns": dict(columns)},
         "expectations": [*(present(column) for column in columns), *rules, enough],
     }
+
+
+def timed_suite(
+    name: str,
+    definition: StreamDefinition,
+    columns: Mapping[str, str],
+    rules: Sequence[Expectation],
+) -> Suite:
+    """Return the suite, with the rules of the time column if the definition names one.
+
+    It may be one of the attributes; then its own rules suffice, unless the batch must be fresh.
+    """
+    column, age = definition.samples.time_column, definition.samples.max_age_s
+    if column is None or (column in columns and age is None):
+        return suite(name, definition, columns, rules)
+    timed = [rule for rule in time_rules(definition, column) if rule not in rules]
+    typed = {**columns, column: columns.get(column, "time")}
+    return suite(name, definition, typed, [*rules, *timed])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from expectations.building import Suite, attribute_rules, expectation, suite, time_rules
+from expectations.building import Suite, attribute_rules, expectation, timed_suite
 from planning.errors import InvalidInput
 from planning.streams import StreamDefinition
 
@@ -30,8 +30,4 @@ def build_suite(definition: StreamDefinition) -> Suite:
             value_set=list(names[stream].values),
         )
     )
-    time_column = definition.samples.time_column
-    if time_column is not None and time_column not in columns:
-        columns[time_column] = "time"
-        rules += time_rules(definition, time_column)
-    return suite("pairs", definition, columns, rules)
+    return timed_suite("pairs", definition, columns, rules)

@@ -6,7 +6,7 @@ identify, order or must be kept are required; every value that is there must lie
 
 from __future__ import annotations
 
-from expectations.building import Suite, attribute_rules, filled, suite, time_rules
+from expectations.building import Suite, attribute_rules, filled, timed_suite
 from planning.streams import StreamDefinition
 
 
@@ -21,8 +21,4 @@ def build_suite(definition: StreamDefinition) -> Suite:
             for rule in attribute_rules(attribute)
             if rule != there or attribute.name not in definition.nullable
         ]
-    time_column = definition.samples.time_column
-    if time_column is not None and time_column not in columns:
-        columns[time_column] = "time"
-        rules += time_rules(definition, time_column)
-    return suite("reports", definition, columns, rules)
+    return timed_suite("reports", definition, columns, rules)

@@ -117,7 +117,7 @@ def reasons(suite: Suite, raw: str, line: str) -> Column:
     for rule in rules:
         if rule["severity"] == "critical":
             broken += [F.when(wrong, F.lit(text)) for wrong, text in _conditions(rule, raw)]
-    found = F.filter(F.array(*broken), lambda reason: reason.isNotNull())
+    found = F.array_distinct(F.filter(F.array(*broken), lambda reason: reason.isNotNull()))
     return F.when(F.col(line).isNotNull(), F.array(F.lit(NOT_JSON))).otherwise(found)
 
 

@@ -18,8 +18,25 @@ Lines = dict[Place, int]
 SHOWN_CHARACTERS = 60
 # How checks that see the whole definition name the field they found wrong.
 NAMED_FIELD = re.compile(r"((?:samples|queries|parameters|gate)\.[\w.\[\]]+):? (.+)", re.DOTALL)
-SENTENCE = re.compile(r"(.+?) must (be|hold|name|have) (.+)", re.DOTALL)
+SENTENCE = re.compile(r"(.+?) must (\w+) (.+)", re.DOTALL)
 INSTEAD_OF_BE = {"be": "", "hold": "a condition with ", "name": "one of ", "have": "one with "}
+# What pydantic's findings mean to somebody who writes YAML.
+IN_YAML = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "string_too_short": "a text of at least {min_length} character(s)",
+    "string_type": "a text",
+    "too_long": "a list of at most {max_length} item(s)",
+    "too_short": "a list of at least {min_length} item(s)",
+    "tuple_type": "a list",
+}
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
@@ -128,6 +145,9 @@ def problems_of(
 def _value_problem(
     item: dict[str, Any], path: Place, file: str, lines: Lines, labels: Mapping[str, Place]
 ) -> Problem:
+    if item["type"] in IN_YAML:
+        allowed = IN_YAML[item["type"]].format(**item.get("ctx", {}))
+        return _at(lines, file, path, allowed, _shown(item["input"]))
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     allowed, got, given = message.partition(", got ")
     if not got:
@@ -139,17 +159,27 @@ def _value_problem(
         exact = labels.get(what)
         place = exact or next((labels[a] for a in labels if what.startswith(f"{a}:")), path)
         name = f"{field_name(place)}: {what}" if place else what
-        return _at(lines, file, place, INSTEAD_OF_BE[verb] + rest, given, name=name)
+        if verb in INSTEAD_OF_BE:
+            verb, rest = "be", INSTEAD_OF_BE[verb] + rest
+        return _at(lines, file, place, rest, given, name=name, verb=verb)
     return _at(lines, file, path, allowed, given)
 
 
 def _at(
-    lines: Lines, file: str, path: Place, allowed: str, given: str, name: str = "", remedy: str = ""
+    lines: Lines,
+    file: str,
+    path: Place,
+    allowed: str,
+    given: str,
+    *,
+    name: str = "",
+    remedy: str = "",
+    verb: str = "be",
 ) -> Problem:
     """Return a problem on the line of the innermost part of ``path`` that the text has."""
     line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), 1)
     field = name or field_name(path) or "definition"
-    return Problem(file, line, field, allowed, given, remedy=remedy)
+    return Problem(file, line, field, allowed, given, remedy=remedy, verb=verb)
 
 
 def labels_of(document: Mapping[str, Any]) -> dict[str, Place]:

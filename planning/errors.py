@@ -53,7 +53,7 @@ class MissingExtra(PlanningError, ImportError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a stream definition, and where it is.
+    """One mistake in a stream definition, and where it is; line 0 if it is on no line.
 
     >>> print(Problem("ticks.yaml", 7, "gate.holdout", "a number in (0, 1)", "1.5"))
     ticks.yaml:7: gate.holdout must be a number in (0, 1), got 1.5
@@ -65,9 +65,11 @@ class Problem:
     allowed: str
     given: str
     remedy: str = ""
+    verb: str = "be"
 
     def __str__(self) -> str:
-        text = f"{self.file}:{self.line}: {self.field} must be {self.allowed}, got {self.given}"
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        text = f"{where}: {self.field} must {self.verb} {self.allowed}, got {self.given}"
         return f"{text}; {self.remedy}" if self.remedy else text
 
 

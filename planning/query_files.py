@@ -48,6 +48,8 @@ def read(path: UPath) -> list[dict[str, Any]]:
             f"queries.file must be readable, got {path} ({error.strerror or error}); "
             "give a path beside the definition, below the home, or a URL"
         ) from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"queries.file must be UTF-8, got {path} ({error})") from None
     entries = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,19 +33,39 @@ def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
     """
     files = [path] if path.is_file() else sorted(path.glob("*.parquet"), key=str)
     if not files:
-        raise StatisticsError(f"{path} holds no Parquet file; run the stage that writes it first")
+        raise StatisticsError(
+            f"{path} holds no Parquet file; check the path, or run the stage that writes it first"
+        )
     tables = [_table(file, names) for file in files]
-    return columns_of(pa.concat_tables(tables, promote_options="permissive"), names)
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise StatisticsError(
+            f"the files in {path} must have the same type in every column, got others ({error}); "
+            "write them alike, or pass one file"
+        ) from None
+    return columns_of(table, names)
 
 
 def _table(file: UPath, names: Sequence[str]) -> pa.Table:
     try:
         with file.open("rb") as stream:
-            return pq.read_table(stream, columns=list(names))
+            whole = pq.ParquetFile(stream)
+            _require(names, whole.schema_arrow.names, str(file))
+            return whole.read(columns=list(names))
     except (pa.ArrowException, OSError) as error:
         raise StatisticsError(
-            f"{file} is not a whole Parquet file ({error}); write it again"
+            f"{file} is not a whole Parquet file ({error}); write it again, JSON lines as *.jsonl"
         ) from None
+
+
+def _require(names: Sequence[str], present: Sequence[str], where: str) -> None:
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise StatisticsError(
+            f"{where} must hold the columns {', '.join(names)}, got none called "
+            f"{', '.join(missing)}; rename columns there, or attributes in the definition"
+        )
 
 
 def read_json_lines(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -64,8 +86,10 @@ def read_json_lines(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
             table = pj.read_json(stream)
     except (pa.ArrowException, OSError) as error:
         raise StatisticsError(
-            f"{path} does not hold one JSON object per line ({error}); write it again"
+            f"{path} does not hold one JSON object per line, with the same type in every line "
+            f"({error}); write it again"
         ) from None
+    _require(names, table.column_names, str(path))
     return columns_of(table, names)
 
 
@@ -75,9 +99,7 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     >>> columns_of(pa.table({"price": [12, 80], "note": ["a", "b"]}), ["price"])
     {'price': array([12., 80.])}
     """
-    missing = sorted(set(names) - set(table.column_names))
-    if missing:
-        raise StatisticsError(f"the samples lack the columns {', '.join(missing)}")
+    _require(names, table.column_names, "the samples")
     return {name: _array(table.column(name)) for name in names}
 
 
@@ -93,6 +115,51 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+def typed(columns: Columns, definition: StreamDefinition) -> dict[str, np.ndarray]:
+    """Return the columns with numbers where the definition has them.
+
+    A text that spells no number becomes infinite, which no domain holds; null becomes NaN.
+
+    >>> from planning.examples import demo_definition
+    >>> ticks = {"price": np.array(["5", "cheap"]), "volume": np.array([1.0, 2.0])}
+    >>> typed(ticks, demo_definition("sifter"))
+    {'price': array([ 5., inf]), 'volume': array([1., 2.])}
+    """
+    numeric = {a.name for a in definition.attributes if a.type != "category"}
+    return {n: _numbers(values) if n in numeric else values for n, values in columns.items()}
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    if np.issubdtype(values.dtype, np.number):
+        return values
+    return np.array([_number(value) for value in values.tolist()], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.inf
+
+
+def blamed(columns: Columns, definition: StreamDefinition) -> str:
+    """Return which attributes put rows outside the domain, and how many; empty if none does.
+
+    >>> from planning.examples import demo_definition
+    >>> ticks = {"price": np.array([5.0, np.nan, 101.0]), "volume": np.array([1.0, 2.0, 3.0])}
+    >>> blamed(ticks, demo_definition("sifter"))
+    'missing, no number or outside its domain: price in 2 rows'
+    """
+    counts = {}
+    for attribute in definition.attributes:
+        alone = definition.model_copy(update={"attributes": (attribute,)})
+        counts[attribute.name] = int((~in_domain(columns, alone)).sum())
+    bad = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
+    return f"missing, no number or outside its domain: {bad} rows" if bad else ""
+
+
 def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:
     """Return which rows have every attribute finite and inside its domain, or null if it may be.
 
@@ -106,7 +173,8 @@ def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:
         values = columns[attribute.name]
         good = _inside(values, attribute)
         if attribute.name in definition.nullable:
-            good |= np.array([value is None or value != value for value in values.tolist()])
+            null = [value is None or value != value for value in values.tolist()]
+            good |= np.array(null, dtype=np.bool_)
         keep &= good
     return keep
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -100,14 +101,7 @@ class StreamDefinition(Section):
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
-        known = ", ".join(self.attribute_names)
-        for i, query in enumerate(self.queries.inline):
-            unknown = sorted(set(query.ranges) - set(self.attribute_names))
-            if unknown:
-                raise ValueError(
-                    f"queries.inline[{i}].ranges ranges of the attributes {known}, "
-                    f"got {', '.join(unknown)}"
-                )
+        self._check_queries()
         check = getattr(self.parameters, "check_definition", None)
         if check is not None:
             check(self)
@@ -118,6 +112,29 @@ class StreamDefinition(Section):
                 f"got {', '.join(unknown)}"
             )
         return self
+
+    def _check_queries(self) -> None:
+        if self.queries != Queries() and not getattr(self.parameters, "uses_queries", True):
+            field = "file" if self.queries.file else "inline"
+            given = self.queries.file or len(self.queries.inline)
+            raise ValueError(
+                f"queries.{field} absent: family {self.family} plans without queries, got {given}"
+            )
+        bounds = {attribute.name: attribute.bounds for attribute in self.attributes}
+        for i, query in enumerate(self.queries.inline):
+            unknown = sorted(set(query.ranges) - set(bounds))
+            if unknown:
+                raise ValueError(
+                    f"queries.inline[{i}].ranges ranges of the attributes {', '.join(bounds)}, "
+                    f"got {', '.join(unknown)}"
+                )
+            for name, (low, high) in query.ranges.items():
+                least, most = bounds[name]
+                if high < least or low > most:
+                    raise ValueError(
+                        f"queries.inline[{i}].ranges.{name} a range that meets the domain "
+                        f"[{least:g}, {most:g}], got [{low:g}, {high:g}]"
+                    )
 
     @cached_property
     def attribute_names(self) -> tuple[str, ...]:
@@ -146,7 +163,13 @@ class StreamDefinition(Section):
         """Return the definition with some family parameters replaced, checked anew."""
         document = self.model_dump(mode="json")
         document["parameters"] = {**document["parameters"], **changes}
-        return parse(document, self.source or self.stream)
+        try:
+            return parse(document, self.source or self.stream)
+        except DefinitionError as error:
+            # The mistake is in the changes: the file and its lines are not to blame.
+            where = f"overrides of stream {self.stream}"
+            problems = [replace(problem, file=where, line=0) for problem in error.problems]
+            raise DefinitionError(problems) from None
 
 
 def parse(document: Any, file: str, lines: Lines | None = None) -> StreamDefinition:

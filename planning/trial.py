@@ -23,7 +23,7 @@ from planning.errors import InvalidInput, PlanningError
 from planning.families import Outcome
 from planning.home import Home
 from planning.runtime import PlanClient, RunningShedder
-from planning.samples import in_domain, read_columns, read_json_lines, take
+from planning.samples import blamed, in_domain, read_columns, read_json_lines, take, typed
 from planning.stages.landing import SUFFIXES
 from planning.stages.run import Run
 from planning.streams import StreamDefinition, load_folder
@@ -129,7 +129,14 @@ def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np
             f"samples must name fresh samples of stream {definition.stream}, got none; only demo "
             "streams make their own"
         )
-    return take(columns, in_domain(columns, definition))
+    columns = typed(columns, definition)
+    clean = in_domain(columns, definition)
+    if not clean.any():
+        raise InvalidInput(
+            f"samples must hold rows of stream {definition.stream} inside its domains, got none in "
+            f"{samples}; {blamed(columns, definition) or 'it holds no rows'}"
+        )
+    return take(columns, clean)
 
 
 def print_summary(trials: Sequence[Trial]) -> None:
@@ -176,15 +183,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m planning.trial", description=__doc__)
     parser.add_argument("--home", default="var/headgate")
     parser.add_argument("--streams", default="dags/streams", help="folder of definitions")
-    parser.add_argument("--only", nargs="*", help="stream names; all demo streams without")
     parser.add_argument("--pictures", help="also write each stream's picture to this folder")
     arguments = parser.parse_args(argv)
     home = Home.at(arguments.home)
     definitions, _ = load_folder(arguments.streams)
-    names = arguments.only or [d.stream for d in definitions if d.demo]
-    wanted = [d for d in definitions if d.stream in names]
     try:
-        trials = [try_stream(home, definition) for definition in wanted]
+        trials = [try_stream(home, definition) for definition in definitions if definition.demo]
         from planning.report import write_pictures, write_report
 
         print_summary(trials)

@@ -131,9 +131,18 @@ def test_read_only_columns_are_shed_like_others(planned: Any) -> None:
     batch = {name: values[:400].copy() for name, values in holdout(planned).items()}
     shedder = planned.family.room("shedder").Shedder
     expected = shedder(planned.plan, 0.5).offer(batch)
+    compiled = _compiled(planned.family.name)
     for values in list(batch.values())[::2]:
         values.flags.writeable = False  # as Arrow gives them
     np.testing.assert_array_equal(shedder(planned.plan, 0.5).offer(batch), expected)
+    assert _compiled(planned.family.name) == compiled  # nothing anew in the data path
+
+
+def _compiled(name: str) -> int:
+    """Count the signatures for which the family's kernels have been compiled."""
+    rooms = [room for path, room in sys.modules.items() if path.startswith(f"planning.{name}.")]
+    kernels = {id(k): k for room in rooms for k in vars(room).values() if hasattr(k, "py_func")}
+    return sum(len(kernel.signatures) for kernel in kernels.values())
 
 
 def test_the_shedder_lets_nothing_raise(planned: Any) -> None:
@@ -219,6 +228,18 @@ def _statistics_are_of_something_else(home: Home, definition: StreamDefinition, 
     solve.solve(run)
 
 
+def _statistics_have_lost_an_item(home: Home, definition: StreamDefinition, run: Run) -> None:
+    document = run.read("statistics")
+    where = document["streams"][0]["attributes"][0] if "streams" in document else document
+    name = {
+        "sifter": "frequency", "lira": "errors", "attributes": "lag_error", "joins": "type_counts",
+        "fit": "highest_rates",
+    }[definition.family]  # fmt: skip
+    where[name].pop()
+    run.write("statistics", document)
+    solve.solve(run)
+
+
 def _holdout_is_gone(home: Home, definition: StreamDefinition, run: Run) -> None:
     shutil.rmtree(str(run.holdout))
     gate.gate(home, run)
@@ -231,6 +252,33 @@ def _holdout_is_cut_off(home: Home, definition: StreamDefinition, run: Run) -> N
 
 def _candidate_is_gone(home: Home, definition: StreamDefinition, run: Run) -> None:
     (run.folder / "candidate.json").unlink()
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _candidate_is_of_something_else(home: Home, definition: StreamDefinition, run: Run) -> None:
+    run.write("candidate", {"family": definition.family, "plan": {"format": 1}, "summary": {}})
+    gate.gate(home, run)
+
+
+def _candidate_lacks_its_family(home: Home, definition: StreamDefinition, run: Run) -> None:
+    run.write("candidate", {"plan": run.read("candidate")["plan"], "summary": {}})
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _candidate_lacks_its_summary(home: Home, definition: StreamDefinition, run: Run) -> None:
+    run.write("candidate", {**run.read("candidate"), "summary": None})
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _verdict_lacks_its_decision(home: Home, definition: StreamDefinition, run: Run) -> None:
+    run.write("verdict", {k: v for k, v in run.read("verdict").items() if k != "decision"})
+    publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
+
+
+def _verdict_lacks_qualities(home: Home, definition: StreamDefinition, run: Run) -> None:
+    verdict = run.read("verdict")
+    del verdict["outcomes"][0]["predicted_quality"]
+    run.write("verdict", verdict)
     publish.publish(home, run, created_at="2026-01-02T04:04:05Z")
 
 
@@ -251,9 +299,15 @@ FAILURES: list[tuple[str, Callable[[Home, StreamDefinition, Run], None], str]] =
     ("statistics", _train_rows_are_cut_off, r"part-0\.parquet is not a whole Parquet file"),
     ("solve", _statistics_are_cut_off, r"statistics\.json is not valid JSON"),
     ("solve", _statistics_are_of_something_else, r"json must hold statistics of family"),
+    ("solve", _statistics_have_lost_an_item, r"statistics\.json must hold .* run the statistics "),
     ("gate", _holdout_is_gone, r"holdout holds no Parquet file"),
     ("gate", _holdout_is_cut_off, r"part-0\.parquet is not a whole Parquet file"),
     ("publish", _candidate_is_gone, r"candidate\.json is missing"),
+    ("gate", _candidate_is_of_something_else, r"candidate\.json must hold a candidate plan"),
+    ("publish", _candidate_lacks_its_family, r"candidate\.json must hold .* run the solve stage"),
+    ("publish", _candidate_lacks_its_summary, r"candidate\.json must hold .* summary must be an"),
+    ("publish", _verdict_lacks_its_decision, r"verdict\.json must hold .* run the gate stage"),
+    ("publish", _verdict_lacks_qualities, r"verdict\.json must hold .* run the gate stage"),
     ("publish", _signing_key_is_damaged, r"signing\.pem must be an Ed25519 private key"),
 ]
 

@@ -11,8 +11,9 @@ from planning.artifacts.manifest import (
     Prediction,
     Validity,
 )
+from planning.artifacts.reading import LastGood, Published, Reader
 from planning.artifacts.signing import UNVERIFIED, SigningKey, TrustedKeys, Unverified
-from planning.artifacts.store import LastGood, Published, Store
+from planning.artifacts.store import Store
 
 __all__ = [
     "UNVERIFIED",
@@ -30,6 +31,7 @@ __all__ = [
     "Prediction",
     "Pruned",
     "Published",
+    "Reader",
     "Report",
     "SigningKey",
     "Store",

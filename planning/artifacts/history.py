@@ -14,6 +14,7 @@ from planning.artifacts import codec, files
 from planning.errors import ArtifactError, InvalidInput, NoPlan
 
 if TYPE_CHECKING:
+    from planning.artifacts.reading import Reader
     from planning.artifacts.store import Store
 
 # On file systems without locks, a younger payload may belong to a publication under way.
@@ -114,7 +115,7 @@ class Pruned(Struct, frozen=True):
     note: str = ""
 
 
-def verify(store: Store, stream: str, version: int) -> Report:
+def verify(store: Reader, stream: str, version: int) -> Report:
     """Check manifest, signature, digests, decoding, and that both encodings are one plan."""
     checks: list[Check] = []
 
@@ -127,15 +128,15 @@ def verify(store: Store, stream: str, version: int) -> Report:
         checks.append(Check(name, True))
         return result
 
-    found = attempt("manifest", lambda: store._read_manifest(stream, version))
+    found = attempt("manifest", lambda: store.unverified(stream, version))
     if found is None:
         return Report(stream, version, tuple(checks))
     path = str(store.manifest_path(stream, version))
     attempt("signature", lambda: store.trusted.verify(found, path))
     attempt("json digest", lambda: store.payload(found, "json"))
     attempt("binary digest", lambda: store.payload(found, "binary"))
-    from_json = attempt("json plan", lambda: store._plan(found, "json"))
-    from_binary = attempt("binary plan", lambda: store._plan(found, "binary"))
+    from_json = attempt("json plan", lambda: store.plan(found, "json"))
+    from_binary = attempt("binary plan", lambda: store.plan(found, "binary"))
     if from_json is not None and from_binary is not None:
         same = codec.document(from_json) == codec.document(from_binary)
         detail = "" if same else "the two encodings hold different plans; publish again"
@@ -143,7 +144,7 @@ def verify(store: Store, stream: str, version: int) -> Report:
     return Report(stream, version, tuple(checks))
 
 
-def diff(store: Store, stream: str, old: int, new: int) -> Difference:
+def diff(store: Reader, stream: str, old: int, new: int) -> Difference:
     """Compare two versions, field by field."""
     before, after = store.load(stream, old), store.load(stream, new)
     manifests = [msgspec.to_builtins(p.manifest) for p in (before, after)]
@@ -230,7 +231,7 @@ def prune(store: Store, stream: str, keep: int) -> Pruned:
         named: set[str] = set()
         for version in versions[-keep:]:
             try:
-                payloads = store._read_manifest(stream, version).payloads
+                payloads = store.unverified(stream, version).payloads
             except (ArtifactError, NoPlan) as error:
                 return Pruned((), 0, f"nothing was deleted: {error}")
             named |= {payloads.json.digest, payloads.binary.digest}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,8 +109,6 @@ def simulate(
     from planning import trial
 
     definition = definition_of(stream, folder)
-    if samples is not None:
-        _check_samples(samples, definition.sample_columns)
     outcomes = trial.outcomes(
         home_at(home), definition, loads=wanted, samples=samples, version=version
     )
@@ -120,33 +117,6 @@ def simulate(
         print_json(rows)
     else:
         _print_outcomes(rows)
-
-
-def _check_samples(path: Path, columns: Sequence[str]) -> None:
-    from pyarrow import ArrowException
-    from pyarrow.parquet import read_schema
-
-    from planning.stages.landing import SUFFIXES
-
-    files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
-    if not files:
-        raise InvalidInput(
-            "--samples must be a file of Parquet or JSON lines, or a folder of Parquet, "
-            f"got {path}"
-        )
-    if path.suffix in SUFFIXES["jsonl"]:
-        return
-    for file in files:
-        try:
-            names = read_schema(file).names
-        except ArrowException:
-            raise InvalidInput(f"--samples must be Parquet, got {file}, which is not") from None
-        missing = [name for name in columns if name not in names]
-        if missing:
-            raise InvalidInput(
-                f"--samples must hold the columns {', '.join(columns)}, got {file} without "
-                f"{', '.join(missing)}"
-            )
 
 
 def _print_outcomes(rows: list[dict[str, Any]]) -> None:

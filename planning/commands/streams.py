@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,12 +22,13 @@ from planning.commands.options import (
 )
 from planning.console import print_table
 from planning.definition_errors import read_yaml
-from planning.errors import DefinitionError, Problem
+from planning.errors import DefinitionError, InvalidInput, Problem
 from planning.query_files import locate
 from planning.sections import Attribute
 from planning.streams import StreamDefinition, load
 
 LONGEST_CELL = 300
+AGE_LIMIT = {"$PARAMETER": "oldest_s"}
 
 app = typer.Typer(help="Check, show and list stream definitions.", no_args_is_help=True)
 
@@ -69,11 +72,10 @@ def check(
     else:
         good, bad = definitions_in(folder)
     for definition in good:
-        absent = _absent_queries(definition)
-        if absent is None:
+        found = [f for f in (_absent_queries(definition), _unfit_suite(definition)) if f]
+        bad += [DefinitionError([problem]) for problem in found]
+        if not found:
             typer.echo(f"{definition.source}: ok ({definition.stream}, {definition.family})")
-        else:
-            bad.append(absent)
     _report(bad)
 
 
@@ -122,15 +124,51 @@ def _yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
-def _absent_queries(definition: StreamDefinition) -> DefinitionError | None:
+def _absent_queries(definition: StreamDefinition) -> Problem | None:
     """Return the problem of a definition whose file of queries is not there."""
     file, source = definition.queries.file, definition.source
     if file is None or (path := locate(file, source)).exists():
         return None
-    _, lines = read_yaml(Path(source))
-    line = lines.get(("queries", "file"), 1)
     allowed = f"a file beside the definition, or {path}"
-    return DefinitionError([Problem(source, line, "queries.file", allowed, repr(file))])
+    return Problem(source, _line(source, "queries", "file"), "queries.file", allowed, repr(file))
+
+
+def _unfit_suite(definition: StreamDefinition) -> Problem | None:
+    """Return the problem of a definition whose suite of expectations is unknown or unfit."""
+    try:
+        # By name: the library has no need of the suites, only this check looks at them.
+        rules = importlib.import_module("expectations.rules")
+    except ModuleNotFoundError:
+        return None
+    name, source = definition.samples.expectations, definition.source
+    known = rules.available()
+    allowed, remedy = f"one of {', '.join(known)}", ""
+    if name in known:
+        try:
+            return _idle_age(definition, rules.suite_for(definition))
+        except InvalidInput as error:
+            allowed, remedy = "a suite that fits the attributes", str(error)
+    elif close := difflib.get_close_matches(name, known, n=1):
+        remedy = f"did you mean {close[0]}?"
+    else:
+        remedy = f"correct the name, or add expectations/{name}.py with a build_suite(definition)"
+    line = _line(source, "samples", "expectations")
+    return Problem(source, line, "samples.expectations", allowed, repr(name), remedy=remedy)
+
+
+def _idle_age(definition: StreamDefinition, suite: dict[str, Any]) -> Problem | None:
+    """Return the problem of a definition whose limit of age no rule of its suite looks at."""
+    age, source = definition.samples.max_age_s, definition.source
+    if age is None or any(AGE_LIMIT in rule["kwargs"].values() for rule in suite["expectations"]):
+        return None
+    allowed = "given with samples.time_column, the column that it looks at"
+    line = _line(source, "samples", "max_age_s")
+    return Problem(source, line, "samples.max_age_s", allowed, f"{age:g} alone")
+
+
+def _line(source: str, *place: str) -> int:
+    _, lines = read_yaml(Path(source))
+    return lines.get(place, 1)
 
 
 def _report(bad: list[DefinitionError]) -> None:

@@ -10,8 +10,10 @@ from planning.errors import BatchRejected, PlanningError
 from planning.home import Home
 from planning.stages.landing import SUFFIXES, Found, Unreadable, digest, read_file, scan
 from planning.stages.ledger import LandedFile, Ledger
-from planning.stages.run import Run
+from planning.stages.run import Run, prune
 from planning.streams import StreamDefinition
+
+SHOWN = 5
 
 
 class NothingNew(PlanningError):
@@ -44,7 +46,8 @@ def collect(
 
     A repeated run gets the files it had. With ``force`` and nothing new, the files of the last run
     are used again. Unreadable files are set aside whole, with the reason; files that are still
-    being written are left for the next run. After a ``dry_run`` all files are still new.
+    being written are left for the next run. After a ``dry_run`` all files are still new. Folders of
+    runs that are older than the definition's retention are removed.
 
     >>> import tempfile
     >>> from planning.demos import land_batch
@@ -56,14 +59,6 @@ def collect(
     ...     [file["rows"] for file in run.read("collected")["files"]]
     [1]
     """
-    run = Run.of(home, definition.stream, run_id)
-    run.write(
-        "definition",
-        {
-            "definition": definition.model_dump(mode="json"),
-            "source": str(Path(definition.source).absolute()),
-        },
-    )
     ledger = Ledger(home.ledger)
     files = ledger.of_run(definition.stream, run_id)
     waiting: list[str] = []
@@ -74,28 +69,38 @@ def collect(
     if not any(f.status == "used" for f in files) and force:
         reused_from = ledger.last_run(definition.stream)
         files += ledger.of_run(definition.stream, reused_from) if reused_from else []
-    used = [f for f in files if f.status == "used"]
-    set_aside = [f for f in files if f.status != "used"]
-    run.write(
-        "collected",
-        {
-            "files": [
-                {
-                    "path": f.path,
-                    "format": definition.samples.format,
-                    "rows": f.rows,
-                    "digest": f.digest,
-                }
-                for f in used
-            ],
-            "set_aside": [{"path": f.path, "reason": f.reason} for f in set_aside],
-            "waiting": waiting,
-            "reused_from": reused_from,
-        },
-    )
-    if not used:
-        _explain_empty(definition, home, set_aside, waiting)
+    run = Run.of(home, definition.stream, run_id)
+    if files:
+        _note(run, definition, files, waiting, reused_from)
+        prune(home, definition.stream, keep=definition.retention.runs)
+    if not any(f.status == "used" for f in files):
+        raise _nothing_to_use(definition, home, files, waiting)
     return run
+
+
+def _note(
+    run: Run,
+    definition: StreamDefinition,
+    files: list[LandedFile],
+    waiting: list[str],
+    reused_from: str | None,
+) -> None:
+    """Write down what the run works with: its definition and its files."""
+    document = definition.model_dump(mode="json")
+    source = str(Path(definition.source).absolute())
+    run.write("definition", {"definition": document, "source": source})
+    file_format = definition.samples.format
+    collected = {
+        "files": [
+            {"path": f.path, "format": file_format, "rows": f.rows, "digest": f.digest}
+            for f in files
+            if f.status == "used"
+        ],
+        "set_aside": [{"path": f.path, "reason": f.reason} for f in files if f.status != "used"],
+        "waiting": waiting,
+        "reused_from": reused_from,
+    }
+    run.write("collected", collected)
 
 
 def _look(
@@ -127,19 +132,23 @@ def _look(
 
 
 def _set_aside(found: Found, reason: str) -> LandedFile:
+    try:
+        content = digest(found.path)
+    except OSError:  # a folder, or a file that is gone or may not be read
+        content = ""
     return LandedFile(
-        str(found.path), found.size, found.modified_ns, digest(found.path), "set_aside",
-        reason=reason,
+        str(found.path), found.size, found.modified_ns, content, "set_aside", reason=reason
     )
 
 
-def _explain_empty(
-    definition: StreamDefinition, home: Home, set_aside: list[LandedFile], waiting: list[str]
-) -> None:
+def _nothing_to_use(
+    definition: StreamDefinition, home: Home, files: list[LandedFile], waiting: list[str]
+) -> PlanningError:
+    """Return why there is nothing to plan from: every new file is bad, or there is none."""
     folder = home.resolve(definition.landing)
-    if any(f.status == "set_aside" for f in set_aside):
-        reasons = "; ".join(f"{f.path} {f.reason}" for f in set_aside[:5])
-        raise BatchRejected(
+    if any(f.status == "set_aside" for f in files):
+        reasons = "; ".join(f"{f.path} {f.reason}" for f in files[:SHOWN])
+        return BatchRejected(
             f"every new sample file of stream {definition.stream} was set aside: {reasons}. "
             "Nothing was published; repair the source and land the samples again"
         )
@@ -149,7 +158,7 @@ def _explain_empty(
     others = len(scan(folder, other))
     if others:
         more += f" ({others} of format {other}, but samples.format is {file_format})"
-    raise NothingNew(
+    return NothingNew(
         f"no new {file_format} files in {folder} since the last run{more}; the published plan, if "
         "there is one, stays in force. Land samples there, or use force to plan again from the "
         "last ones"

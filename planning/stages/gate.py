@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypedDict
+
+import msgspec
 
 from planning import families
+from planning.arrays import Columns
 from planning.artifacts import Store, TrustedKeys
-from planning.errors import NoPlan, PlanningError
+from planning.errors import NoPlan, PlanningError, StoreError
 from planning.families import Outcome
 from planning.home import Home
 from planning.samples import read_columns
 from planning.stages.run import Run
-from planning.stages.solve import candidate
+from planning.stages.solve import candidate, damaged
 from planning.streams import StreamDefinition
 
 SIGMAS = 4.0
@@ -43,29 +46,47 @@ def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
     evaluate = families.family(definition.family).room("simulate").evaluate
     samples = read_columns(run.holdout, definition.sample_columns)
     outcomes = evaluate(candidate(run), samples, definition, definition.gate.loads)
-    published, version, note = None, None, ""
-    try:
-        in_force = Store(home.plans, TrustedKeys.load(home.keys)).load(definition.stream)
-        version = in_force.manifest.version
-        published = evaluate(in_force.plan, samples, definition, definition.gate.loads)
-    except NoPlan:
-        note = "first plan of the stream"
-    except PlanningError as error:
-        note = f"the published plan cannot be compared: {error}"
-    refusal = _refusal(definition, outcomes, published, version)
-    decision = "refuse" if refusal and not force else "publish"
-    reason = f"forced although {refusal}" if refusal and force else refusal or note or _gain(
-        outcomes, published, version
-    )
+    in_force = _published(home, definition, samples)
+    refusal = _refusal(definition, outcomes, in_force)
+    reason = refusal or in_force.note or _gain(outcomes, in_force)
     verdict = {
-        "decision": decision,
-        "reason": reason,
+        "decision": "refuse" if refusal and not force else "publish",
+        "reason": f"forced although {refusal}" if refusal and force else reason,
         "outcomes": [asdict(o) for o in outcomes],
-        "published_version": version,
-        "published_outcomes": [asdict(o) for o in published] if published else [],
+        "published_version": in_force.version,
+        "published_outcomes": [asdict(o) for o in in_force.outcomes],
     }
     run.write("verdict", verdict)
     return verdict
+
+
+class _Verdict(TypedDict):
+    """What ``verdict.json`` holds."""
+
+    decision: Literal["publish", "refuse"]
+    reason: str
+    outcomes: list[Outcome]
+    published_version: int | None
+    published_outcomes: list[Outcome]
+
+
+def verdict_of(run: Run) -> dict[str, Any]:
+    """Return the verdict on a run's candidate.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run.of(Home.at(folder), "ticks", "by hand")
+    ...     run.write("verdict", {"decision": "publish", "reason": "first", "outcomes": [],
+    ...                           "published_version": None, "published_outcomes": []})
+    ...     verdict_of(run)["decision"]
+    'publish'
+    """
+    document = run.read("verdict")
+    try:
+        msgspec.convert(document, _Verdict)
+    except msgspec.ValidationError as error:
+        raise damaged(run, "verdict", "a verdict of the gate", error, stage="gate") from error
+    return dict(document)
 
 
 def mean_loss(outcomes: Sequence[Outcome]) -> float:
@@ -86,11 +107,39 @@ def random_loss(outcomes: Sequence[Outcome]) -> float:
     return math.fsum(1.0 - o.random_quality for o in outcomes) / len(outcomes)
 
 
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    """What the published plan does to the same samples; no outcomes if ``note`` says why not."""
+
+    version: int | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    note: str = ""
+
+
+def _published(home: Home, definition: StreamDefinition, samples: Columns) -> _InForce:
+    """Try the published plan, if there is one that can be compared with the candidate.
+
+    A store that cannot be reached stops the gate: nobody knows then what is in force.
+    """
+    version = None
+    try:
+        published = Store(home.plans, TrustedKeys.load(home.keys)).load(definition.stream)
+        version, family = published.manifest.version, published.manifest.family
+        if family != definition.family:
+            return _InForce(version, note=f"it replaces version {version}, a plan of {family}")
+        evaluate = families.family(family).room("simulate").evaluate
+        outcomes = evaluate(published.plan, samples, definition, definition.gate.loads)
+        return _InForce(version, tuple(outcomes))
+    except NoPlan:
+        return _InForce(note="first plan of the stream")
+    except StoreError:
+        raise
+    except PlanningError as error:
+        return _InForce(version, note=f"the published plan cannot be compared: {error}")
+
+
 def _refusal(
-    definition: StreamDefinition,
-    outcomes: Sequence[Outcome],
-    published: Sequence[Outcome] | None,
-    version: int | None,
+    definition: StreamDefinition, outcomes: Sequence[Outcome], in_force: _InForce
 ) -> str:
     tolerance = definition.gate.tolerance
     loss, naive = mean_loss(outcomes), random_loss(outcomes)
@@ -103,18 +152,14 @@ def _refusal(
             )
     if loss > naive * (1 + tolerance):
         return f"it loses {loss:.4f} on held-out samples, random dropping only {naive:.4f}"
-    if published and loss > mean_loss(published) * (1 + tolerance):
+    if in_force.outcomes and loss > mean_loss(in_force.outcomes) * (1 + tolerance):
         return (
-            f"it loses {loss:.4f} on held-out samples, the published version {version} only "
-            f"{mean_loss(published):.4f}"
+            f"it loses {loss:.4f} on held-out samples, the published version {in_force.version} "
+            f"only {mean_loss(in_force.outcomes):.4f}"
         )
     return ""
 
 
-def _gain(
-    outcomes: Sequence[Outcome], published: Sequence[Outcome] | None, version: int | None
-) -> str:
+def _gain(outcomes: Sequence[Outcome], in_force: _InForce) -> str:
     loss = mean_loss(outcomes)
-    if published is None:
-        return f"loses {loss:.4f}, random dropping {random_loss(outcomes):.4f}"
-    return f"loses {loss:.4f}, version {version} {mean_loss(published):.4f}"
+    return f"loses {loss:.4f}, version {in_force.version} {mean_loss(in_force.outcomes):.4f}"

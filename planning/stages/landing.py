@@ -89,7 +89,10 @@ def scan(folder: UPath, file_format: str) -> list[Found]:
         paths = [p for p in folder.iterdir() if _is_data(p.name, file_format)]
         found = []
         for path in paths:
-            status = path.stat()
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # gone since it was listed
+                continue
             modified_ns = getattr(status, "st_mtime_ns", None) or int(status.st_mtime * 1e9)
             found.append(Found(path, int(status.st_size), int(modified_ns)))
     except (OSError, ImportError, ValueError) as error:

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from upath import UPath
 
 from planning import families, sampling
-from planning.arrays import Columns
+from planning.arrays import BoolArray, Columns
 from planning.errors import BatchRejected
-from planning.samples import in_domain, read_columns, read_json_lines, take
+from planning.samples import blamed, in_domain, read_columns, read_json_lines, take, typed
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 
-OUT_OF_DOMAIN = "an attribute is missing, not finite or outside its domain"
+OUT_OF_DOMAIN = "an attribute is missing, no number or outside its domain"
 
 
 def validate(run: Run) -> None:
@@ -37,13 +37,16 @@ def validate(run: Run) -> None:
     (20000, 16, 19984)
     """
     definition = run.definition()
-    columns = _read_collected(run, definition)
+    given = _read_collected(run, definition)
+    columns = typed(given, definition)
     rows = len(next(iter(columns.values())))
     clean = in_domain(columns, definition)
+    good = take(columns, clean)
+    held = _held_out(good, definition)
     quarantined = rows - int(clean.sum())
-    error = _batch_error(definition, rows, quarantined)
+    error = _batch_error(definition, rows, quarantined) or _split_error(definition, held)
     if error and quarantined:
-        error += f"; {_blamed(columns, definition)}"
+        error += f"; {blamed(columns, definition)}"
     report = {
         "success": not error,
         "rows": rows,
@@ -53,16 +56,15 @@ def validate(run: Run) -> None:
         "failures": [error] if error else [],
         "error": error,
         "data_docs": "",
+        "train": int((~held).sum()),
+        "holdout": int(held.sum()),
     }
+    _write_quarantine(run.quarantine, take(given, ~clean))
+    run.write("validation", report)
     if error:
-        run.write("validation", report)
         raise BatchRejected(error)
-    good = take(columns, clean)
-    held = _held_out(good, definition)
     _write(run.train, take(good, ~held))
     _write(run.holdout, take(good, held))
-    _write_quarantine(run.quarantine, take(columns, ~clean))
-    run.write("validation", report | {"train": int((~held).sum()), "holdout": int(held.sum())})
 
 
 def statistics(run: Run) -> None:
@@ -106,17 +108,17 @@ def _batch_error(definition: StreamDefinition, rows: int, quarantined: int) -> s
     return ""
 
 
-def _blamed(columns: Columns, definition: StreamDefinition) -> str:
-    """Return which attributes are at fault, and in how many rows."""
-    counts = {}
-    for attribute in definition.attributes:
-        alone = definition.model_copy(update={"attributes": (attribute,)})
-        counts[attribute.name] = int((~in_domain(columns, alone)).sum())
-    bad = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
-    return f"missing, not finite or outside its domain: {bad} rows"
+def _split_error(definition: StreamDefinition, held: BoolArray) -> str:
+    if held.any() and not held.all():
+        return ""
+    return (
+        f"stream {definition.stream}: gate.holdout = {definition.gate.holdout:g} splits the clean "
+        f"rows into {(~held).sum()} to learn from and {held.sum()} held out, and neither may be 0; "
+        "collect more samples, or choose gate.holdout_by columns with more distinct values"
+    )
 
 
-def _held_out(columns: Columns, definition: StreamDefinition) -> np.ndarray:
+def _held_out(columns: Columns, definition: StreamDefinition) -> BoolArray:
     by = definition.gate.holdout_by or tuple(columns)
     keys = sampling.stable_keys([columns[name] for name in by])
     return sampling.in_holdout(keys, definition.gate.holdout)
@@ -130,6 +132,7 @@ def _write(folder: UPath, columns: Columns) -> None:
 
 def _write_quarantine(folder: UPath, columns: Columns) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    rows = pa.table(dict(columns)).to_pylist()
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = [dict(zip(columns, row, strict=True)) for row in values]
     lines = [json.dumps({"row": row, "reasons": [OUT_OF_DOMAIN]}, default=str) for row in rows]
     (folder / "part-0.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

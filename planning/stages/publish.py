@@ -11,6 +11,7 @@ from planning.artifacts import Manifest, SigningKey, Store, TrustedKeys
 from planning.artifacts.manifest import from_time, to_time
 from planning.home import Home
 from planning.stages import reevaluate
+from planning.stages.gate import verdict_of
 from planning.stages.run import Run
 from planning.stages.solve import candidate
 from planning.streams import StreamDefinition
@@ -40,7 +41,7 @@ def publish(
     """
     if dry_run:
         return None
-    verdict = run.read("verdict")
+    verdict = verdict_of(run)
     definition = run.definition()
     plan = candidate(run)
     decided_at = from_time("created_at", created_at).timestamp()
@@ -69,7 +70,6 @@ def publish(
         run=run.folder.name,
     )
     store.prune(definition.stream, definition.retention.versions)
-    _prune_runs(home, definition)
     summary = _summary(manifest)
     run.write("published", summary)
     reevaluate.record(home, definition, plan, decided_at)
@@ -85,14 +85,6 @@ def _not_after(definition: StreamDefinition, created_at: str) -> str | None:
     if seconds is None:
         return None
     return to_time(from_time("created_at", created_at) + timedelta(seconds=seconds))
-
-
-def _prune_runs(home: Home, definition: StreamDefinition) -> None:
-    """Keep the newest runs only."""
-    runs = [f for f in (home.runs / definition.stream).iterdir() if f.is_dir()]
-    runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in runs[definition.retention.runs :]:
-        folder.fs.rm(folder.path, recursive=True)
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:

@@ -12,7 +12,7 @@ file                   written by   content
 ``statistics.json``    statistics   the family's bounded summary
 ``candidate.json``     solve        the plan, in its JSON form
 ``verdict.json``       gate         what the plan did on held-out samples, and the decision
-``published.json``     publish      the manifest of the published version
+``published.json``     publish      the published version: number, digest, sizes
 =====================  ===========  ==========================================================
 """
 
@@ -126,3 +126,21 @@ class Run:
         """Return the stream definition this run works with, overrides included."""
         document = self.read("definition")
         return parse(document["definition"], document["source"])
+
+
+def prune(home: Home, stream: str, keep: int) -> None:
+    """Remove the folders of all but the ``keep`` newest runs of a stream.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home = Home.at(folder)
+    ...     for run_id in ("first", "second"):
+    ...         Run.of(home, "ticks", run_id).write("verdict", {})
+    ...     prune(home, "ticks", keep=1)
+    ...     [run.name for run in (home.runs / "ticks").iterdir()]
+    ['second']
+    """
+    folders = [path for path in (home.runs / stream).iterdir() if path.is_dir()]
+    folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in folders[keep:]:
+        path.fs.rm(path.path, recursive=True)

@@ -58,6 +58,17 @@ def test_age_is_asked_only_with_a_time_column_and_a_limit():
     assert kwargs_of(suite, newest)[0]["min_value"] == building.OLDEST  # left as it was
 
 
+def test_an_attribute_can_be_the_time_whose_age_is_asked():
+    newest = "expect_column_max_to_be_between"
+    timed = {"time_column": "x", "max_age_s": 60}
+    suite = rules.suite_for(definition(samples=timed))
+    assert suite["meta"]["columns"]["x"] == "float"
+    assert [k["column"] for k in kwargs_of(suite, newest)] == ["x"]
+    assert [k["column"] for k in kwargs_of(suite, rules.NOT_NULL)] == ["x", "y", "kind"]
+    without_limit = rules.suite_for(definition(samples={"time_column": "x"}))
+    assert without_limit == rules.suite_for(definition())
+
+
 def test_positions_ask_who_when_where_and_how_fast():
     suite = rules.suite_for(definition(samples={"expectations": "positions"}))
     assert suite["meta"]["columns"] == {

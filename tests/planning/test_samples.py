@@ -11,7 +11,7 @@ import pytest
 from upath import UPath
 
 from planning.errors import StatisticsError
-from planning.samples import in_domain, read_columns, read_json_lines
+from planning.samples import blamed, in_domain, read_columns, read_json_lines, typed
 from planning.streams import parse
 
 MOMENT = datetime(2024, 2, 29, 12, 30, 0, 250_000, tzinfo=UTC)
@@ -84,3 +84,47 @@ def test_what_may_be_null_is_in_its_domain():
         "heat": np.array([1.0, np.nan, 1.0, 1.0]),
     }
     assert in_domain(columns, definition).tolist() == [True, True, False, False]
+    nothing = {name: values[:0] for name, values in columns.items()}
+    assert in_domain(nothing, definition).tolist() == []
+
+
+def test_texts_in_a_number_column_are_numbers_or_outside_the_domain():
+    definition = parse(
+        {
+            "stream": "plant",
+            "family": "attributes",
+            "attributes": [
+                {"name": "machine", "type": "category", "values": ["1", "2"]},
+                {"name": "heat", "domain": [0, 100]},
+            ],
+            "parameters": {"cid": ["machine"]},
+        },
+        "plant.yaml",
+    )
+    given = {
+        "machine": np.array(["1", "2", "1", "2"], dtype=object),
+        "heat": np.array(["7.5", "warm", None, 8.0], dtype=object),
+    }
+    columns = typed(given, definition)
+    assert columns["heat"].dtype == np.float64
+    assert columns["machine"].tolist() == ["1", "2", "1", "2"]
+    assert in_domain(columns, definition).tolist() == [True, False, True, True]
+    assert "heat in 1 rows" in blamed(columns, definition)
+
+
+def test_files_of_different_types_are_named(tmp_path):
+    pq.write_table(pa.table({"price": [1.0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"price": ["one"]}), tmp_path / "b.parquet")
+    with pytest.raises(StatisticsError, match="must have the same type in every column"):
+        read_columns(UPath(tmp_path), ["price"])
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_a_file_without_a_column_is_named(tmp_path, name):
+    if name.endswith("parquet"):
+        pq.write_table(pa.table({"price": [1.0]}), tmp_path / name)
+    else:
+        (tmp_path / name).write_text('{"price": 1.0}\n')
+    read = read_columns if name.endswith("parquet") else read_json_lines
+    with pytest.raises(StatisticsError, match=rf"{name} must hold .* got none called volume"):
+        read(UPath(tmp_path / name), ["price", "volume"])

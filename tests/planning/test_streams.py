@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from planning import families, streams
-from planning.errors import DefinitionError
+from planning.errors import DefinitionError, InvalidInput
+from planning.lira.queries import queries_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -76,8 +77,7 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path: Path) -> None:
-    text = """\
+SHIPS = """\
     stream: ships
     family: lira
     attributes:
@@ -87,11 +87,29 @@ def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path
       - {name: y, domain: [0, 1000]}
       - {name: speed, domain: [0, 30]}
     """
-    definition = streams.load(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [("ranges: {x: [0, 9], speed: [0, 9]}", "x, speed"), ("where: x < 9", "where")],
+)
+def test_queries_of_lira_ask_about_places(tmp_path: Path, query: str, given: str) -> None:
+    text = SHIPS + f"queries: {{inline: [{{{query}}}]}}\n"
+    with pytest.raises(DefinitionError, match="ranges of x and y") as caught:
+        streams.load(write(tmp_path, text))
+    assert f"got {given}" in str(caught.value)
+    (tmp_path / "asked.jsonl").write_text('{"ranges": {"speed": [0, 9]}}\n{"where": "x < 9"}\n')
+    definition = streams.load(write(tmp_path, SHIPS + "queries: {file: asked.jsonl}\n"))
+    with pytest.raises(InvalidInput, match="query 0 must be ranges of x and y, got speed"):
+        queries_of(definition)
+
+
+def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path: Path) -> None:
+    definition = streams.load(write(tmp_path, SHIPS))
     assert definition.gate.holdout_by == ("object_id",)
     assert definition.samples.expectations == "positions"
     more = "gate: {holdout_by: [time]}\n    samples: {expectations: tuples, min_rows: 7}\n"
-    overruled = streams.load(write(tmp_path, text + more))
+    overruled = streams.load(write(tmp_path, SHIPS + more))
     assert overruled.gate.holdout_by == ("time",)
     assert (overruled.samples.expectations, overruled.samples.min_rows) == ("tuples", 7)
     ticks = streams.load(write(tmp_path, GOOD))
@@ -109,6 +127,12 @@ def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path
         ("parameters: {fairness_threshold: 1.5}", "less than or equal to 1"),
         ('schedule: "61 * * * *"', "a cron expression of five fields"),
         ('schedule: "*/5 * *"', "a cron expression of five fields"),
+        ("parameters: {regions: many}", "a whole number, got 'many'"),
+        ("parameters: {regions: 1.5}", "a whole number, got 1.5"),
+        ("parameters: {fairness_threshold: low}", "a number, got 'low'"),
+        ("gate: {loads: 0.5}", "a list, got 0.5"),
+        ("demo: maybe", "true or false, got 'maybe'"),
+        ("owner: 7", "a text, got 7"),
     ],
 )
 def test_messages_say_what_is_allowed(tmp_path: Path, change: str, allowed: str) -> None:
@@ -124,6 +148,30 @@ def test_a_query_over_an_unknown_attribute_is_named(tmp_path: Path) -> None:
         streams.load(write(tmp_path, GOOD.replace("ranges: {price:", "ranges: {prize:")))
     (problem,) = caught.value.problems
     assert (problem.line, problem.field) == (9, "queries.inline[0].ranges")
+
+
+def test_a_query_that_never_meets_the_domain_is_named(tmp_path: Path) -> None:
+    text = GOOD.replace("ranges: {price: [0, 10]}", "ranges: {price: [1000, 2000]}")
+    with pytest.raises(DefinitionError, match=r"domain \[.*\], got \[1000, 2000\]") as caught:
+        streams.load(write(tmp_path, text))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.field) == (9, "queries.inline[0].ranges.price")
+
+
+@pytest.mark.parametrize("name", ["attributes", "joins", "fit"])
+@pytest.mark.parametrize("queries", ["inline: [{name: all}]", "file: all.jsonl"])
+def test_queries_that_a_family_would_not_look_at_are_refused(
+    tmp_path: Path, name: str, queries: str
+) -> None:
+    with pytest.raises(DefinitionError, match=f"family {name} plans without queries") as caught:
+        streams.load(write(tmp_path, f"{_documented(name)}queries: {{{queries}}}\n"))
+    assert caught.value.problems[0].field == f"queries.{queries.partition(':')[0]}"
+
+
+def _documented(name: str) -> str:
+    text = (REPOSITORY / "docs" / "families" / f"{name}.md").read_text(encoding="utf-8")
+    (definition,) = re.findall(r"```yaml\n(stream: .*?)```", text, re.DOTALL)
+    return str(definition)
 
 
 def test_a_mistake_in_sql_is_found_on_the_line_of_its_query(tmp_path: Path) -> None:
@@ -152,6 +200,51 @@ def test_an_unknown_field_gets_a_suggestion(
     (problem,) = caught.value.problems
     assert problem.line == line
     assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "instead", "message"),
+    [
+        (
+            "fit",
+            "inputs: [uploads]",
+            "inputs: [upload]",
+            "parameters.network: operator decode must read an input or operator, got unknown "
+            "stream 'upload'",
+        ),
+        (
+            "joins",
+            "items: [article]",
+            "items: []",
+            "parameters.items must be a list of at least 1 item(s), got []",
+        ),
+        (
+            "joins",
+            "threshold: 1 ",
+            "threshold: 2 ",
+            "parameters.threshold must be at most 1, the number of items: nothing could match "
+            "otherwise, got 2",
+        ),
+        (
+            "joins",
+            "time: seconds",
+            "time: article",
+            "parameters.items must be other attributes than the time, got article",
+        ),
+        (
+            "joins",
+            "time: seconds",
+            "time: source",
+            "attribute source must be a number, the time, got a category",
+        ),
+    ],
+)
+def test_a_family_s_mistakes_read_as_sentences(
+    tmp_path: Path, name: str, given: str, instead: str, message: str
+) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        streams.load(write(tmp_path, _documented(name).replace(given, instead)))
+    assert message in str(caught.value)
 
 
 def test_rows_are_held_out_by_columns_that_exist(tmp_path: Path) -> None:
@@ -196,7 +289,7 @@ def test_overrides_are_checked_like_the_file(tmp_path: Path) -> None:
     definition = streams.load(write(tmp_path, GOOD))
     assert definition.with_parameters({"regions": 25}).parameters.regions == 25
     assert definition.parameters.regions == 9
-    with pytest.raises(DefinitionError, match=r"parameters\.regions"):
+    with pytest.raises(DefinitionError, match=r"^overrides of stream ticks: parameters\.regions "):
         definition.with_parameters({"regions": -1})
 
 

@@ -1,9 +1,11 @@
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.artifacts import Acknowledgement, Store, history
+from planning.artifacts import Acknowledgement, Store, files, history
 from planning.errors import InvalidInput, NoPlan
 
 json_values = st.recursive(
@@ -113,6 +115,29 @@ def test_retention_keeps_the_newest_and_never_reuses_a_number(house):
     assert house.store.prune("ticks", 1).versions == (5,)
     assert house.publish("next").version == 7
     assert house.store.load("ticks", 6).plan.label == "5"
+
+
+def test_retention_waits_for_publishers_and_they_for_it(house):
+    for label in "abc":
+        house.publish(label)
+    folder = house.store.folder("ticks")
+
+    def roll_back():
+        return house.store.rollback(
+            "ticks", 2, signer=house.signer, created_at="2026-03-01T12:00:00Z", reason=""
+        )
+
+    def prune():
+        return house.store.prune("ticks", 9)
+
+    for held, waiting in ((False, [prune]), (True, [prune, house.publish, roll_back])):
+        with ThreadPoolExecutor() as pool:
+            with files.lock(folder, exclusive=held):
+                begun = [pool.submit(action) for action in waiting]
+                assert wait(begun, timeout=0.3).done == set()
+                if not held:
+                    house.publish("beside")  # publishers do not wait for one another
+            assert all(action.result(timeout=30) for action in begun)
 
 
 def test_retention_keeps_payloads_that_a_kept_version_names(house):

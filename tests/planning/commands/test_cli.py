@@ -96,13 +96,13 @@ def test_simulate_at_any_load(place: Path) -> None:
     [
         (("show", "nope"), 6, "stream nope has no published plan"),
         (("plan", "nope"), 1, "stream must be one that"),
-        (("plan", "ticks", "--set", "regions=zero"), 1, "parameters.regions"),
+        (("plan", "ticks", "--set", "regions=zero"), 1, "headgate: overrides of stream ticks: p"),
         (("plan", "ticks", "--set", "regions"), 1, "--set must be name=value"),
         (("simulate", "ticks", "--loads", "half"), 1, "numbers separated by commas"),
         (("simulate", "ticks", "--loads", "1.5"), 1, "load must lie in (0, 1], got 1.5"),
         (("simulate", "ticks", "--loads", "0"), 1, "load must lie in (0, 1], got 0"),
-        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "a file of Parquet or JSON"),
-        (("simulate", "ticks", "--samples", __file__), 1, "--samples must be Parquet"),
+        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "absent.parquet holds no Parq"),
+        (("simulate", "ticks", "--samples", __file__), 1, "is not a whole Parquet file"),
         (("show", "ticks", "--at", "1.5"), 1, "load must lie in [0, 1], got 1.5"),
         (("verify", "nope"), 6, "stream nope has no published plan"),
         (("verify", "nope", "--all"), 6, "stream nope has no published plan"),
@@ -136,6 +136,12 @@ def test_bad_input_is_one_paragraph_and_an_exit_code(
             {"price": [1.0] * 200, "volume": [-1.0] * 150 + [1.0] * 50},
             1,
             "outside its domain: volume in 150 rows",
+        ),
+        (
+            "a.parquet",
+            {"price": [1.0] * 200, "volume": ["7"] * 50 + ["seven"] * 150},
+            1,
+            "no number or outside its domain: volume in 150 rows",
         ),
     ],
 )
@@ -173,8 +179,39 @@ def test_samples_of_another_stream_are_refused(place: Path, tmp_path: Path) -> N
     pq.write_table(pa.table({"price": [1.0], "pieces": [2.0]}), tmp_path / "other.parquet")
     result = headgate(place, "simulate", "ticks", "--samples", str(tmp_path))
     assert result.returncode == 1
-    assert "must hold the columns price, volume" in result.stderr
-    assert "other.parquet without volume" in result.stderr
+    assert "other.parquet must hold the columns price, volume" in result.stderr
+    assert "got none called volume" in result.stderr
+
+
+def test_texts_that_spell_numbers_are_planned_and_the_others_quarantined(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    landing = tmp_path / "home" / "landing" / "ticks"
+    landing.mkdir(parents=True)
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "streams" / "ticks.yaml").write_text(STREAM, encoding="utf-8")
+    prices = [float(i % 100) for i in range(1000)]
+    volumes = ["dear", *(str(i % 1000) for i in range(999))]
+    pq.write_table(pa.table({"price": prices, "volume": volumes}), landing / "a.parquet")
+    result = headgate(tmp_path, "plan", "ticks")
+    assert result.returncode == 0, result.stderr
+    [quarantine] = (tmp_path / "home" / "runs" / "ticks").glob("*/quarantine/*.jsonl")
+    [line] = quarantine.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["row"] == {"price": 0.0, "volume": "dear"}
+
+
+def test_simulate_says_why_no_row_can_be_used(place: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fresh = tmp_path / "fresh.parquet"
+    pq.write_table(pa.table({"price": [1.0, 2.0], "volume": ["a", "b"]}), fresh)
+    result = headgate(place, "simulate", "ticks", "--samples", str(fresh))
+    assert result.returncode == 1
+    assert "fresh.parquet; missing, no number or outside its domain: volume in 2 rows" in (
+        result.stderr
+    )
 
 
 def test_a_damaged_plan_is_refused(place: Path, tmp_path: Path) -> None:
@@ -265,3 +302,36 @@ def test_every_command_has_help_with_an_example(place: Path) -> None:
         shown = headgate(place, *command.split(), "--help")
         assert shown.returncode == 0
         assert f"Example: headgate {command}" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("tuple", "must be one of operators, pairs, positions, reports, tuples, got 'tuple'; did"),
+        ("checkpoint", "correct the name, or add expectations/checkpoint.py with a"),
+        ("positions", "a suite that fits the attributes, got 'positions'; attributes of stream"),
+    ],
+)
+def test_a_wrong_suite_of_expectations_is_found_before_spark(
+    tmp_path: Path, suite: str, message: str
+) -> None:
+    (tmp_path / "streams").mkdir()
+    file = tmp_path / "streams" / "ticks.yaml"
+    file.write_text(f"{STREAM}samples:\n  expectations: {suite}\n", encoding="utf-8")
+    result = headgate(tmp_path, "streams", "check")
+    assert result.returncode == 1
+    assert f"{file}:13: samples.expectations must be" in result.stderr
+    assert message in result.stderr
+    assert "ok" not in result.stdout
+
+
+def test_a_limit_of_age_needs_a_column_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "streams").mkdir()
+    file = tmp_path / "streams" / "ticks.yaml"
+    file.write_text(f"{STREAM}samples:\n  max_age_s: 60\n", encoding="utf-8")
+    result = headgate(tmp_path, "streams", "check")
+    assert result.returncode == 1
+    assert f"{file}:13: samples.max_age_s must be given with samples.time_column" in result.stderr
+    with file.open("a", encoding="utf-8") as more:
+        more.write("  time_column: at\n")
+    assert headgate(tmp_path, "streams", "check").returncode == 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +17,7 @@ from upath import UPath
 
 from planning.errors import BatchRejected, StoreError
 from planning.home import Home
+from planning.sections import Retention
 from planning.stages.collect import NothingNew, collect
 from planning.stages.ledger import LandedFile, Ledger
 from planning.stages.run import Run
@@ -160,11 +164,12 @@ def test_a_file_that_grows_after_it_was_used_does_not_count_again(home: Home) ->
 
 
 def test_force_uses_the_last_samples_again(home: Home) -> None:
-    land(home, "a.parquet", [1.0])
-    collect(home, definition(), "run-1")
-    run = collect(home, definition(), "run-2", force=True)
-    assert names(run) == ["a.parquet"]
-    assert run.read("collected")["reused_from"] == "run-1"
+    for name, price in (("a.parquet", 1.0), ("b.parquet", 2.0)):
+        land(home, name, [price])
+        collect(home, definition(), f"run with {name}")
+    run = collect(home, definition(), "run-3", force=True)
+    assert names(run) == ["b.parquet"]
+    assert run.read("collected")["reused_from"] == "run with b.parquet"
 
 
 def test_a_dry_run_leaves_the_samples_to_the_next_run(home: Home) -> None:
@@ -235,3 +240,75 @@ def test_a_crash_between_claim_and_note_loses_nothing(home: Home) -> None:
     claimed = LandedFile(str(path), status.st_size, status.st_mtime_ns, "d" * 64, rows=1)
     Ledger(home.ledger).claim("ticks", "run-1", [claimed])
     assert names(collect(home, definition(), "run-1")) == ["a.parquet"]
+
+
+def test_a_folder_among_the_files_is_set_aside(home: Home) -> None:
+    land(home, "a.parquet", [1.0])
+    inside = land(home, "spark.parquet/part-0.parquet", [2.0])
+    age(inside.parent, 3600)
+    run = collect(home, definition(), "run-1")
+    assert names(run) == ["a.parquet"]
+    [aside] = run.read("collected")["set_aside"]
+    assert Path(aside["path"]).name == "spark.parquet"
+    assert "directory" in aside["reason"]
+
+
+def test_a_run_without_samples_leaves_no_folder(home: Home) -> None:
+    land(home, "a.parquet", [1.0])
+    collect(home, definition(), "run-1")
+    with pytest.raises(NothingNew):
+        collect(home, definition(), "run-2")
+    assert [folder.name for folder in (home.runs / "ticks").iterdir()] == ["run-1"]
+
+
+def test_folders_of_old_runs_go_whatever_became_of_the_runs(home: Home) -> None:
+    few = definition().model_copy(update={"retention": Retention(runs=2)})
+    for number in range(4):
+        land(home, f"{number}.parquet", [float(number)])
+        collect(home, few, f"run-{number}")
+    kept = sorted(folder.name for folder in (home.runs / "ticks").iterdir())
+    assert kept == ["run-2", "run-3"]
+
+
+def test_a_known_file_is_not_opened_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    land(home, "a.parquet", [1.0])
+    collect(home, definition(), "run-1")
+    for reader in ("digest", "read_file"):
+        monkeypatch.delattr(f"planning.stages.collect.{reader}")
+    with pytest.raises(NothingNew):
+        collect(home, definition(), "run-2")
+
+
+def test_a_run_that_has_claimed_gets_nothing_new(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    first = ledger.claim("ticks", "run-1", [LandedFile("a.parquet", 10, 1, "aa")])
+    again = ledger.claim("ticks", "run-1", [LandedFile("b.parquet", 10, 2, "bb")])
+    assert again == first
+    [late] = ledger.claim("ticks", "run-2", [LandedFile("b.parquet", 10, 2, "bb")])
+    assert late.status == "used"
+
+
+def test_streams_do_not_take_samples_from_one_another(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    for stream in ("ticks", "quotes"):
+        [file] = ledger.claim(stream, "run-1", [LandedFile(f"{stream}.parquet", 10, 1, "aa")])
+        assert file.status == "used"
+
+
+def test_a_claim_waits_for_one_under_way_and_sees_what_it_took(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute(
+        "INSERT INTO landed (stream, path, size, modified_ns, digest, status, run, rows, reason)"
+        " VALUES ('ticks', 'a.parquet', 10, 1, 'aa', 'used', 'run-1', 1, '')"
+    )
+    with ThreadPoolExecutor() as pool:
+        claim = pool.submit(ledger.claim, "ticks", "run-2", [LandedFile("b.parquet", 10, 2, "aa")])
+        time.sleep(0.3)
+        assert not claim.done()
+        other.execute("COMMIT")
+        [file] = claim.result(timeout=30)
+    other.close()
+    assert (file.status, file.reason) == ("duplicate", "same content as a.parquet")

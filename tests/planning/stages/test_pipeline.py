@@ -176,6 +176,21 @@ def test_a_bad_batch_stops_the_run(
         local.statistics(run)
 
 
+def test_a_holdout_without_rows_stops_the_run(home: Home, ticks: StreamDefinition) -> None:
+    gate_by = ticks.gate.model_copy(update={"holdout_by": ("price",)})
+    definition = ticks.model_copy(update={"gate": gate_by})
+    folder = Path(str(home.resolve(ticks.landing)))
+    folder.mkdir(parents=True)
+    table = pa.table({"price": [7.0] * 200, "volume": [float(i) for i in range(200)]})
+    pq.write_table(table, folder / "one-price.parquet")
+    run = collect.collect(home, definition, "run-0")
+    with pytest.raises(BatchRejected, match=r"neither may be 0.*gate\.holdout_by"):
+        local.validate(run)
+    report = run.read("validation")
+    assert {report["train"], report["holdout"]} == {0, 200}
+    assert not run.train.exists()
+
+
 def test_a_stage_whose_input_is_missing_says_which(home: Home) -> None:
     with pytest.raises(PlanningError, match=r"definition\.json is missing"):
         solve.solve(Run.of(home, "ticks", "nothing"))
