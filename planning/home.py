@@ -19,10 +19,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from upath import UPath
 
 from planning.errors import StoreError
+
+if TYPE_CHECKING:
+    from planning.artifacts import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ class Home:
         if path.protocol in ("", "file") and not path.is_absolute():
             return self.root / location
         return path
+
+    def store(self) -> Store:
+        """Return the store of published plans; it trusts the keys of this home."""
+        from planning.artifacts import Store, TrustedKeys
+
+        return Store(self.plans, TrustedKeys.load(self.keys))
 
     @property
     def plans(self) -> UPath:

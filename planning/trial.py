@@ -18,7 +18,7 @@ from upath import UPath
 
 from planning import families
 from planning.arrays import Columns
-from planning.artifacts import Published, Store, TrustedKeys
+from planning.artifacts import Published, TrustedKeys
 from planning.errors import InvalidInput, PlanningError
 from planning.families import Outcome
 from planning.home import Home
@@ -56,7 +56,7 @@ def outcomes(
     version: int | None = None,
 ) -> tuple[Outcome, ...]:
     """Shed fresh samples with a published plan at several loads, beside random dropping."""
-    published = Store(home.plans, TrustedKeys.load(home.keys)).load(definition.stream, version)
+    published = home.store().load(definition.stream, version)
     columns = _columns(definition, samples)
     evaluate = families.family(definition.family).room("simulate").evaluate
     return tuple(evaluate(published.plan, columns, definition, loads))

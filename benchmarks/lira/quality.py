@@ -116,7 +116,7 @@ def _greedy_gap(scene: Scene, queries: FloatArray, z: float) -> float:
 
 
 def _reported(scene: Scene) -> list[Row]:
-    """Measure what the issue wants said: speed factor, and many queries."""
+    """Report what the speed factor costs, and what many queries leave to gain."""
     queries = scene.queries("proportional", QUERIES)
     plain = scene.bench.plan(queries, 0.5, scene.plan(queries, 0.5)).errors.position
     speed = scene.bench.plan(

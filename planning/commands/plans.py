@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import typer
 
-from planning.artifacts import SigningKey, Store, TrustedKeys
+from planning.artifacts import SigningKey
 from planning.commands.options import (
     DEFAULT_HOME,
     HomeOption,
@@ -22,17 +22,12 @@ from planning.commands.options import (
 )
 from planning.console import print_table
 from planning.exit_codes import EXIT_UNTRUSTED
-from planning.home import Home
 
 SHOWN_CHARACTERS = 40
 SHOWN_VALUES = 24
 VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Version; the newest without.")
 ]
-
-
-def _store(home: Home) -> Store:
-    return Store(home.plans, TrustedKeys.load(home.keys))
 
 
 def _fields(setting: Any) -> dict[str, Any]:
@@ -72,7 +67,7 @@ def show(
 
     Example: `headgate show ticks --at 0.5`
     """
-    published = _store(home_at(home)).load(stream, version)
+    published = home_at(home).store().load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
     setting = None if load is None else _fields(published.plan.at(load))
@@ -112,7 +107,7 @@ def history(
 
     Example: `headgate history ticks`
     """
-    listing = _store(home_at(home)).history(stream)
+    listing = home_at(home).store().history(stream)
     if as_json:
         print_json([msgspec.to_builtins(m) for m in listing])
     else:
@@ -146,7 +141,7 @@ def diff(
 
     Example: `headgate diff ticks 3 4`
     """
-    difference = _store(home_at(home)).diff(stream, old, new)
+    difference = home_at(home).store().diff(stream, old, new)
     if as_json:
         print_json(msgspec.to_builtins(difference))
         return
@@ -169,20 +164,24 @@ def rollback(
     to: Annotated[int, typer.Option("--to", min=1, help="Version whose plan comes back.")],
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the manifest.")],
     home: HomeOption = DEFAULT_HOME,
+    as_json: JsonOption = False,
 ) -> None:
     """Publish the plan of an older version again, as a new version.
 
     Example: `headgate rollback ticks --to 3 --reason "v4 starves the alarms"`
     """
     place = home_at(home)
-    manifest = _store(place).rollback(
+    manifest = place.store().rollback(
         stream,
         to,
         signer=SigningKey.load_or_create(place.keys),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         reason=reason,
     )
-    typer.echo(f"{stream}: version {manifest.version} is the plan of version {to} again")
+    if as_json:
+        print_json(msgspec.to_builtins(manifest))
+    else:
+        typer.echo(f"{stream}: version {manifest.version} is the plan of version {to} again")
 
 
 def verify(
@@ -196,7 +195,9 @@ def verify(
 
     Example: `headgate verify ticks --all`
     """
-    store = _store(home_at(home))
+    if every and version is not None:
+        raise typer.BadParameter("either --version or --all, got both")
+    store = home_at(home).store()
     newest = store.newest(stream)
     versions = store.versions(stream) if every else [version or newest]
     reports = [store.verify(stream, number) for number in versions]

@@ -38,6 +38,12 @@ def evaluate(
     plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
 ) -> tuple[Outcome, ...]:
     """Shed ``samples`` with the plan at each load, and at random, and compare."""
+    missing = [name for name in plan.space.names if name not in samples]
+    if missing:
+        raise StatisticsError(
+            f"samples must hold the plan's attributes {', '.join(plan.space.names)}, got none "
+            f"called {', '.join(missing)}"
+        )
     points = Space.of(definition).matrix(samples)
     if not len(points):
         raise StatisticsError("samples must hold at least one tuple, got none")
@@ -45,7 +51,7 @@ def evaluate(
     bench = Bench(points, asked)
     outcomes = []
     for load in loads:
-        measured = bench.measure(Shedder(plan, load).offer(points), load)
+        measured = bench.measure(Shedder(plan, load).offer(samples), load)
         random = bench.measure(bench.random_mask(load), load)
         outcomes.append(
             Outcome(

@@ -59,37 +59,41 @@ def collect(
     ...     [file["rows"] for file in run.read("collected")["files"]]
     [1]
     """
-    ledger = Ledger(home.ledger)
+    ledger, run = Ledger(home.ledger), Run.of(home, definition.stream, run_id)
     files = ledger.of_run(definition.stream, run_id)
     waiting: list[str] = []
     if not files:
         new, waiting = _look(home, definition, ledger, now_ns())
-        files = ledger.claim(definition.stream, run_id, new, keep=not dry_run) if new else []
+        if new:
+            # Where a run cannot be written, its samples must not be used up.
+            _note_definition(run, definition)
+            files = ledger.claim(definition.stream, run_id, new, keep=not dry_run)
     reused_from = None
     if not any(f.status == "used" for f in files) and force:
         reused_from = ledger.last_run(definition.stream)
         files += ledger.of_run(definition.stream, reused_from) if reused_from else []
-    run = Run.of(home, definition.stream, run_id)
     if files:
-        _note(run, definition, files, waiting, reused_from)
+        _note_definition(run, definition)
+        _note_files(run, definition.samples.format, files, waiting, reused_from)
         prune(home, definition.stream, keep=definition.retention.runs)
     if not any(f.status == "used" for f in files):
         raise _nothing_to_use(definition, home, files, waiting)
     return run
 
 
-def _note(
+def _note_definition(run: Run, definition: StreamDefinition) -> None:
+    document = definition.model_dump(mode="json")
+    source = str(Path(definition.source).absolute())
+    run.write("definition", {"definition": document, "source": source})
+
+
+def _note_files(
     run: Run,
-    definition: StreamDefinition,
+    file_format: str,
     files: list[LandedFile],
     waiting: list[str],
     reused_from: str | None,
 ) -> None:
-    """Write down what the run works with: its definition and its files."""
-    document = definition.model_dump(mode="json")
-    source = str(Path(definition.source).absolute())
-    run.write("definition", {"definition": document, "source": source})
-    file_format = definition.samples.format
     collected = {
         "files": [
             {"path": f.path, "format": file_format, "rows": f.rows, "digest": f.digest}

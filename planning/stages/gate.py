@@ -15,7 +15,6 @@ import msgspec
 
 from planning import families
 from planning.arrays import Columns
-from planning.artifacts import Store, TrustedKeys
 from planning.errors import NoPlan, PlanningError, StoreError
 from planning.families import Outcome
 from planning.home import Home
@@ -123,7 +122,7 @@ def _published(home: Home, definition: StreamDefinition, samples: Columns) -> _I
     """
     version = None
     try:
-        published = Store(home.plans, TrustedKeys.load(home.keys)).load(definition.stream)
+        published = home.store().load(definition.stream)
         version, family = published.manifest.version, published.manifest.family
         if family != definition.family:
             return _InForce(version, note=f"it replaces version {version}, a plan of {family}")

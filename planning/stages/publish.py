@@ -7,7 +7,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from planning.artifacts import Manifest, SigningKey, Store, TrustedKeys
+from planning.artifacts import Manifest, SigningKey
 from planning.artifacts.manifest import from_time, to_time
 from planning.home import Home
 from planning.stages import reevaluate
@@ -49,7 +49,7 @@ def publish(
         reevaluate.record(home, definition, plan, decided_at)
         return None
     signer = SigningKey.load_or_create(home.keys)
-    store = Store(home.plans, TrustedKeys.load(home.keys))
+    store = home.store()
     manifest = store.publish(
         definition.stream,
         plan,

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headgate_airflow.places import APPS, REPOSITORY
 
+ARCHIVE = "spark-classes-{}.jsa"
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
@@ -27,7 +28,7 @@ def archive_path(folder: Path) -> Path:
     java = Path(os.environ.get("JAVA_HOME") or "/nowhere") / "release"
     told = java.read_bytes() if java.is_file() else b""
     key = hashlib.sha256(told + str((version("pyspark"), REPOSITORY)).encode()).hexdigest()[:12]
-    return folder / f"spark-classes-{key}.jsa"
+    return folder / ARCHIVE.format(key)
 
 
 def java_options(folder: Path) -> str:
@@ -54,8 +55,10 @@ class Rehearsal:
         )  # fmt: skip
 
     def end(self) -> None:
-        """Wait for the end and keep the archive, if one was written whole."""
+        """Wait for the end and keep the archive, if one was written whole, in place of others."""
         if self._process.wait() == 0 and self._written.exists():
+            for former in self.archive.parent.glob(ARCHIVE.format("*")):
+                former.unlink()
             self._written.replace(self.archive)
         self._scratch.cleanup()
 

@@ -8,7 +8,6 @@ Airflow, triggers the planning DAGs, waits for them, stops Airflow and tries the
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import subprocess
 import sys
@@ -344,7 +343,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``python -m headgate_airflow.embedded``."""
     parser = argparse.ArgumentParser(prog="python -m headgate_airflow.embedded")
     parser.add_argument("command", choices=("run", "up"))
-    parser.add_argument("--port", type=int, default=os.environ.get("PORT") or None)
+    parser.add_argument("--port", type=int, help="a free one without")
     parser.add_argument("--var", type=Path, default=REPOSITORY / "var", help="where all is kept")
     parser.add_argument("--streams", type=Path, default=REPOSITORY / "dags" / "streams")
     parser.add_argument("--database", help="URL of Airflow's database; a file below var without")

@@ -46,13 +46,13 @@ def streams(user: GetUserDep) -> list[dict[str, Any]]:
 @router.get("/streams/{stream}/latest", dependencies=[requires("GET")])
 def latest(stream: str, if_none_match: IfNoneMatch = None) -> Response:
     """Return the manifest of the version in force, byte for byte as signed."""
-    return _manifest(views.store_of(Home.from_environment()).latest(stream), if_none_match)
+    return _manifest(Home.from_environment().store().latest(stream), if_none_match)
 
 
 @router.get("/streams/{stream}/versions/{version}", dependencies=[requires("GET")])
 def version(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
     """Return one version's manifest."""
-    store = views.store_of(Home.from_environment())
+    store = Home.from_environment().store()
     return _manifest(store.manifest(stream, version), if_none_match)
 
 
@@ -77,7 +77,7 @@ def what_if(stream: str, version: int, load: float) -> dict[str, Any]:
 @router.get("/streams/{stream}/acknowledgements", dependencies=[requires("GET")])
 def acknowledgements(stream: str) -> list[dict[str, Any]]:
     """Return which node has which version in force."""
-    found = views.store_of(Home.from_environment()).acknowledgements(stream)
+    found = Home.from_environment().store().acknowledgements(stream)
     return [msgspec.to_builtins(word) for word in found]
 
 
@@ -89,7 +89,7 @@ def rollback(
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "send the request as application/json")
     home = Home.from_environment()
-    published = views.store_of(home).rollback(
+    published = home.store().rollback(
         stream,
         body.to_version,
         signer=SigningKey.load_or_create(home.keys),
@@ -148,7 +148,7 @@ def _manifest(manifest: Manifest, if_none_match: str | None) -> Response:
 def _payload(
     stream: str, version: int, encoding: Encoding, media_type: str, if_none_match: str | None
 ) -> Response:
-    store = views.store_of(Home.from_environment())
+    store = Home.from_environment().store()
     manifest = store.manifest(stream, version)
     tag = manifest.payloads.of(encoding).digest
     return _tagged(store.payload(manifest, encoding), tag, media_type, if_none_match)

@@ -12,7 +12,7 @@ from typing import Any
 
 from headgate_airflow.places import streams_folder
 from planning import families
-from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store, TrustedKeys
+from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store
 from planning.errors import ArtifactError, NoPlan, PlanningError
 from planning.home import Home
 from planning.stages.run import Run
@@ -23,11 +23,6 @@ SHOWN_RUNS = 10
 SHOWN_CHARACTERS = 120
 DIGEST = re.compile("[0-9a-f]{64}")
 MINUTE, HOUR, DAY = 60, 3600, 86400
-
-
-def store_of(home: Home) -> Store:
-    """Return the verifying store of a home."""
-    return Store(home.plans, TrustedKeys.load(home.keys))
 
 
 def definitions() -> dict[str, StreamDefinition]:
@@ -81,7 +76,7 @@ class StreamView:
 
 def stream_rows(home: Home, visible: Callable[[str], bool]) -> list[StreamRow]:
     """Return the lines of the visible streams that are defined or have a plan, by name."""
-    store, defined = store_of(home), definitions()
+    store, defined = home.store(), definitions()
     names = sorted({*defined, *store.streams()})
     return [_row(home, store, name, defined.get(name)) for name in names if visible(name)]
 
@@ -113,7 +108,7 @@ def _row(home: Home, store: Store, stream: str, definition: StreamDefinition | N
 
 def stream_view(home: Home, stream: str) -> StreamView:
     """Return a stream's page."""
-    store = store_of(home)
+    store = home.store()
     row = _row(home, store, stream, definitions().get(stream))
     try:
         history = store.history(stream)
@@ -161,7 +156,7 @@ def curve(home: Home, manifest: Manifest) -> list[tuple[float, float]]:
     """Return predicted quality over load; nothing for families whose load is not one number."""
     loads = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
     try:
-        plan = store_of(home).load(manifest.stream, manifest.version).plan
+        plan = home.store().load(manifest.stream, manifest.version).plan
         return [(load, float(plan.predicted_quality(load))) for load in loads]
     except (PlanningError, TypeError):
         return []
@@ -169,7 +164,7 @@ def curve(home: Home, manifest: Manifest) -> list[tuple[float, float]]:
 
 def what_if(home: Home, stream: str, version: int, load: float) -> dict[str, Any]:
     """Return what a version promises at one load."""
-    plan = store_of(home).load(stream, version).plan
+    plan = home.store().load(stream, version).plan
     answer = {
         "stream": stream,
         "version": version,
@@ -184,7 +179,7 @@ def picture(home: Home, stream: str, version: int, load: float | None) -> bytes:
     """Return a PNG of a version's plan, at a load if the family's picture depends on it."""
     from matplotlib.figure import Figure
 
-    published = store_of(home).load(stream, version)
+    published = home.store().load(stream, version)
     try:
         draw = families.family(published.manifest.family).room("figures").draw
     except (ImportError, AttributeError):

@@ -63,7 +63,7 @@ def stream_page(request: Request, stream: str, user: GetUserDep) -> HTMLResponse
 @app.get("/streams/{stream}/diff", response_class=HTMLResponse, dependencies=[requires("GET")])
 def diff_page(request: Request, stream: str, old: int, new: int) -> HTMLResponse:
     """Show what differs between two versions."""
-    difference = views.store_of(Home.from_environment()).diff(stream, old, new)
+    difference = Home.from_environment().store().diff(stream, old, new)
     return _page(request, "diff.html", difference=difference, stream=stream)
 
 

@@ -48,6 +48,8 @@ def test_another_java_has_another_archive(tmp_path, monkeypatch):
 def test_a_rehearsal_leaves_an_archive_that_java_takes_and_the_run_as_it_was(airflow, run):
     before = sorted(path.name for path in Path(run.folder.path).rglob("*"))
     archive = class_archive.archive_path(airflow.cache)
+    airflow.cache.mkdir(exist_ok=True)
+    (airflow.cache / "spark-classes-of-a-former-java.jsa").write_bytes(b"")
     class_archive.Rehearsal(Path(run.folder.path), archive, airflow.environment()).end()
     assert [path.name for path in airflow.cache.iterdir()] == [archive.name]
     assert sorted(path.name for path in Path(run.folder.path).rglob("*")) == before

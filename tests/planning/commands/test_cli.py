@@ -67,8 +67,9 @@ def test_plan_then_look_diff_roll_back_and_verify(place: Path) -> None:
     assert 1 < len(shown["setting"]["drop_thresholds"]) <= 4
     difference = json.loads(headgate(place, "diff", "ticks", "1", "2", "--json").stdout)
     assert any(change["path"] == "parameters.regions" for change in difference["manifest"])
-    back = headgate(place, "rollback", "ticks", "--to", "1", "--reason", "try")
+    back = headgate(place, "rollback", "ticks", "--to", "1", "--reason", "try", "--json")
     assert back.returncode == 0, back.stderr
+    assert json.loads(back.stdout)["rollback_of"] == 1
     kept = json.loads(headgate(place, "history", "ticks", "--json").stdout)
     assert [(m["version"], m["rollback_of"]) for m in kept] == [(3, 1), (2, None), (1, None)]
     assert kept[0]["payloads"] == kept[2]["payloads"]
@@ -106,6 +107,7 @@ def test_simulate_at_any_load(place: Path) -> None:
         (("show", "ticks", "--at", "1.5"), 1, "load must lie in [0, 1], got 1.5"),
         (("verify", "nope"), 6, "stream nope has no published plan"),
         (("verify", "nope", "--all"), 6, "stream nope has no published plan"),
+        (("verify", "ticks", "--all", "--version", "1"), 2, "either --version or --all"),
         (("history", "nope"), 6, "stream nope has no published plan"),
         (("diff", "ticks", "1", "99"), 6, "no version 99"),
         (("plan", "ticks", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),

@@ -63,6 +63,18 @@ def test_a_slope_above_one_can_make_a_quality_negative_and_the_clipped_one_not(m
     assert plan.predicted_quality(0.1) == pytest.approx(-0.8, abs=0.02)
 
 
+def test_a_plan_is_judged_by_the_names_of_its_attributes(scene):
+    """A definition may since name its attributes in another order, or others."""
+    plan, definition, samples = scene.plan(), scene.definition, scene.columns(scene.fresh)
+    turned = definition.model_copy(update={"attributes": definition.attributes[::-1]})
+    assert simulate.evaluate(plan, samples, turned, [0.4])[0].quality == pytest.approx(
+        simulate.evaluate(plan, samples, definition, [0.4])[0].quality
+    )
+    other = dict(zip(("a", "b"), samples.values(), strict=True))
+    with pytest.raises(StatisticsError, match="got none called x"):
+        simulate.evaluate(plan, other, definition, [0.4])
+
+
 def test_evaluating_nothing_is_an_error(scene):
     nothing = {"x": np.zeros(0), "y": np.zeros(0)}
     with pytest.raises(StatisticsError, match="at least one tuple"):

@@ -242,6 +242,16 @@ def test_a_crash_between_claim_and_note_loses_nothing(home: Home) -> None:
     assert names(collect(home, definition(), "run-1")) == ["a.parquet"]
 
 
+def test_a_run_that_cannot_be_written_uses_up_nothing(home: Home) -> None:
+    land(home, "a.parquet", [1.0])
+    blocked = Path(str(home.runs))
+    blocked.write_text("a file where the folder of runs should be")
+    with pytest.raises(StoreError, match="cannot be written"):
+        collect(home, definition(), "run-1")
+    blocked.unlink()
+    assert names(collect(home, definition(), "run-2")) == ["a.parquet"]
+
+
 def test_a_folder_among_the_files_is_set_aside(home: Home) -> None:
     land(home, "a.parquet", [1.0])
     inside = land(home, "spark.parquet/part-0.parquet", [2.0])
