@@ -39,9 +39,9 @@ def reproduce(folder: Path, quick: bool, progress: Progress) -> None:
         ("Critical regions", _critical_regions),
         ("Real rates", _real_rates),
     ):
-        progress(f"fit: {title}")
+        progress(title)
         make(page, quick)
-    progress(f"fit: written to {page.write()}")
+    page.write()
 
 
 def _lines(figure: Any, series: Mapping[str, tuple[Sequence[Any], Sequence[Any]]], x: str, y: str,

@@ -37,17 +37,17 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
         command=command, cars=scale.cars, seconds=scale.seconds, seed=SEED, queries=scale.queries
     )
     page = Page(folder, "lira", "LIRA, reproduced", introduction)
-    progress(f"driving {scale.cars} cars for {scale.seconds} s")
+    progress(f"Driving {scale.cars} cars for {scale.seconds} s")
     scene = Scene(SEED, cars=scale.cars, seconds=scale.seconds, warm_up=scale.warm_up)
     tables: dict[str, Table] = {}
     for experiment in EXPERIMENTS:
-        progress(experiment.__name__.replace("_", " "))
+        progress(experiment.__name__.replace("_", " ").capitalize())
         for table in experiment(scene, scale):
             tables[table.name] = table
             show(page, table)
     page.claim(*claims(tables))
     for tracks in load_tracks(datasets.folder()):
-        progress(f"recorded tracks: {tracks.name}")
+        progress(f"Recorded tracks, {tracks.name}")
         _show_tracks(page, tracks)
     return page.write()
 

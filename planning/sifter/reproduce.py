@@ -30,7 +30,7 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     effort = QUICK if quick else FULL
     figures: list[Figure] = []
     for experiment in EXPERIMENTS:
-        progress(experiment.__name__.replace("_", " "))
+        progress(experiment.__name__.replace("_", " ").capitalize())
         figures += experiment(effort)
     command = "headgate reproduce sifter" + (" --quick" if quick else "")
     introduction = INTRODUCTION.format(command=command, seeds=effort.seeds, fresh=effort.fresh)
