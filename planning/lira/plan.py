@@ -226,7 +226,13 @@ class Plan:
         return float(self.inside @ each)
 
     def predicted_quality(self, load: float) -> float:
-        """Return 1 − E_P/Δmax as predicted: 1 means nothing lost."""
+        """Return 1 − E_P/Δmax as predicted: 1 means nothing lost.
+
+        Below the lowest fraction that Δmax reaches, reports wait for their turn beyond any
+        threshold: nothing is promised there where somebody looks.
+        """
+        if load < self.floor and self.inside.any():
+            return 0.0
         return float(np.clip(1.0 - self.predicted_error(load) / self.frame.high, 0.0, 1.0))
 
     def summary(self) -> dict[str, Any]:

@@ -120,6 +120,7 @@ def test_unreachable_load_says_how_far_it_gets(plan):
     setting = plan.at(0.01)
     assert not setting.reached
     assert setting.expenditure == pytest.approx(plan.floor, rel=0.02)
+    assert plan.predicted_quality(0.01) == 0.0 < plan.predicted_quality(plan.floor)
 
 
 def test_no_queries_is_uniform(samples):
