@@ -93,8 +93,15 @@ def check_between(
     ...
     planning.errors.InvalidInput: throttle_fraction must lie in [0, 1], got 1.4; pass a fraction, \
 not a percentage
+    >>> check_between("load", "half", 0, 1)
+    Traceback (most recent call last):
+    ...
+    planning.errors.InvalidInput: load must be a number, got 'half'
     """
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{field} must be a number, got {value!r}") from None
     above = number > low if open_low else number >= low
     if math.isnan(number) or not above or number > high:
         bracket = "(" if open_low else "["
