@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from planning.attributes.plan import LONGEST_WINDOW
+
 Positive = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -74,7 +76,7 @@ class Parameters(BaseModel):
     window_tuples: int | None = Field(
         default=None,
         ge=1,
-        le=10_000_000,
+        le=LONGEST_WINDOW,
         description="The capacity holds in every window of this many consecutive tuples. Absent: "
         "one cycle, as in the paper, or 64 tuples if there is no cycle.",
     )

@@ -25,6 +25,7 @@ NEVER = 0  # a period: not sent because of its age
 PERIODIC = -1.0  # a band: not sent because of a change
 KINDS = ("number", "category", "text")
 RATIO_SLACK = 1e-9
+LONGEST_WINDOW = 10_000_000  # tuples; the shedder remembers each
 
 
 class StreamDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -285,7 +286,7 @@ class Plan:
         """Read the JSON form back; refuse what does not fit together."""
         try:
             return _plan(msgspec.convert(document, PlanDocument))
-        except (msgspec.ValidationError, ValueError) as error:
+        except (msgspec.ValidationError, OverflowError, ValueError) as error:
             raise ArtifactError(f"attribute plan must fit its schema, got: {error}") from None
 
     def to_bytes(self) -> bytes:
@@ -342,8 +343,8 @@ def check(plan: Plan, version: int = FORMAT) -> None:
         version == FORMAT
         and points >= 1
         and len(plan.streams) >= 1
-        and plan.window >= 1
-        and plan.tuple_bytes > 0
+        and 1 <= plan.window <= LONGEST_WINDOW
+        and 0 < plan.tuple_bytes * plan.window < 2**62
         and {len(a) for a in arrays} == {attributes}
         and len(plan.kinds) == len(plan.weight) == attributes
         and set(plan.kinds) <= set(KINDS)

@@ -208,7 +208,12 @@ def table_of(part: PartDocument) -> Stored | None:
     for name, a in part.arrays.items():
         if a.type not in DTYPES:
             raise ArtifactError(f"type of array {name} must be float, int or bool, got {a.type!r}")
-        arrays[name] = _shaped(a.type, a.shape, np.array(a.values, dtype=DTYPES[a.type]))
+        try:
+            values = np.array(a.values, dtype=DTYPES[a.type])
+        except (OverflowError, ValueError) as error:
+            message = f"array {name} must hold values of type {a.type}: {error}"
+            raise ArtifactError(message) from None
+        arrays[name] = _shaped(a.type, a.shape, values)
     return _made(part.kind, arrays, part.arcs)
 
 

@@ -22,6 +22,7 @@ from planning.joins.layout import Layout
 from planning.joins.model import COMBINES, CONDITIONS, Combine, Condition, ConditionKind, Windows
 
 FORMAT = 1
+LARGEST_THRESHOLD = 1 << 16  # the bitmaps count common items up to it
 LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
 
 
@@ -352,6 +353,8 @@ def _check(read: PlanDocument, shape: tuple[int, int, int]) -> None:
         and read.combine in COMBINES
         and read.condition.kind in CONDITIONS
         and bool(np.all(np.isfinite(read.density)))
+        and (read.condition.vocabulary is None or read.condition.vocabulary >= 0)
+        and (read.condition.kind != "overlap" or read.condition.threshold <= LARGEST_THRESHOLD)
     )
     if not good:
         raise ArtifactError(

@@ -193,8 +193,14 @@ class Partition:
         """Read the JSON form back; refuse what is not a tree."""
         dimension = np.array(document["dimension"], dtype=np.int64)
         check_preorder(dimension)
+        inner = dimension != LEAF
+        if len(document["cut"]) != inner.sum() or not np.isfinite(document["cut"]).all():
+            raise InvalidInput(
+                f"partition.cut must hold {inner.sum()} finite numbers, got "
+                f"{len(document['cut'])}; take the plan from its store again"
+            )
         cut = np.zeros(len(dimension))
-        cut[dimension != LEAF] = document["cut"]
+        cut[inner] = document["cut"]
         orders = tuple(tuple(int(c) for c in order) for order in document.get("orders", ()))
         return cls(frozen_ints(dimension), frozen(cut), orders)
 

@@ -184,6 +184,13 @@ class Plan:
             read = msgspec.convert(document, PlanDocument)
         except msgspec.ValidationError as error:
             raise ArtifactError(f"sifter plan must fit its schema, got: {error}") from None
+        axes, cut_tree = len(read.axes), read.partition
+        if max(cut_tree.dimension, default=0) >= axes or len(cut_tree.orders) not in (0, axes):
+            raise ArtifactError(
+                f"partition of a sifter plan must cut its {axes} axes, got axis "
+                f"{max(cut_tree.dimension, default=0)} and orders of {len(cut_tree.orders)}; take "
+                "the plan from its store again"
+            )
         plan = cls(
             space=Space(tuple(
                 Axis(a.name, a.kind, a.low, a.high, tuple(a.values)) for a in read.axes
