@@ -1,9 +1,10 @@
-"""A plan's document with one value spoilt is refused clearly, or is a plan that still works."""
+"""A plan with a value or a byte spoilt is refused clearly, or is a plan that still works."""
 
 from __future__ import annotations
 
 import copy
 import math
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,24 +44,45 @@ def spoilt(document: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
     return changed
 
 
-@pytest.mark.parametrize("name", families.NAMES)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e308 overflows, as it should
-def test_a_spoilt_value_is_refused_or_harmless(name: str) -> None:
-    family = families.family(name)
-    read, shedder = family.room("plan").Plan.from_document, family.room("shedder").Shedder
-    batch = {column: values[:50] for column, values in demo_samples(name).items()}
-    document = demo_plan(name).to_document()
-    refused = 0
+def spoilt_documents(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, given in places(document):
-        shorter = (given[:-1], [*given, given[0]]) if isinstance(given, list) and given else ()
-        for value in (*WRONG, *shorter):
-            changed = spoilt(document, path, value)
-            try:
-                plan = read(changed)
-                plan.at(0.5), plan.predicted_quality(0.5), plan.summary(), plan.to_bytes()
-                assert np.asarray(shedder(plan, 0.5).offer(batch)).shape[0] == 50
-            except PlanningError:
-                refused += 1
-            except Exception as error:
-                pytest.fail(f"{path} = {value!r}: {type(error).__name__}: {error}")
+        longer = (given[:-1], [*given, given[0]]) if isinstance(given, list) and given else ()
+        for value in (*WRONG, *longer):
+            yield f"{path} = {value!r}", spoilt(document, path, value)
+
+
+def spoilt_payloads(payload: bytes) -> Iterator[tuple[str, bytes]]:
+    for size in range(0, len(payload), max(1, len(payload) // 100)):
+        yield f"{size} bytes", payload[:size]
+    rng = random.Random(1)
+    for seed in range(500):
+        changed = bytearray(payload)
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            reach = rng.choice((len(payload), min(200, len(payload))))
+            changed[rng.randrange(reach)] = rng.randrange(256)
+        yield f"seed {seed}", bytes(changed)
+
+
+@pytest.mark.parametrize("name", families.NAMES)
+@pytest.mark.parametrize("form", ["document", "bytes"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e308 overflows, as it should
+def test_what_is_spoilt_is_refused_or_harmless(name: str, form: str) -> None:
+    family = families.family(name)
+    plan, shedder = family.room("plan").Plan, family.room("shedder").Shedder
+    batch = {column: values[:50] for column, values in demo_samples(name).items()}
+    if form == "document":
+        read: Any = plan.from_document
+        cases: Iterator[tuple[str, Any]] = spoilt_documents(demo_plan(name).to_document())
+    else:
+        read, cases = plan.from_bytes, spoilt_payloads(demo_plan(name).to_bytes())
+    refused = 0
+    for what, given in cases:
+        try:
+            found = read(given)
+            found.at(0.5), found.predicted_quality(0.5), found.summary(), found.to_bytes()
+            assert np.asarray(shedder(found, 0.5).offer(batch)).shape[0] == 50
+        except PlanningError:
+            refused += 1
+        except Exception as error:
+            pytest.fail(f"{what}: {type(error).__name__}: {error}")
     assert refused > 100

@@ -255,7 +255,7 @@ def from_bytes(
     """Read the compact form back."""
     try:
         read = msgspec.msgpack.decode(payload, type=_BinaryPlan)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArtifactError(f"fit plan's bytes are damaged ({error}); fetch it again") from None
     if read.format != FORMAT:
         raise ArtifactError(f"fit plan must have format {FORMAT}, got {read.format}")

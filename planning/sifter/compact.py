@@ -126,7 +126,7 @@ def _read_axes(payload: bytes, dimensions: int) -> tuple[Space, tuple[tuple[int,
     kind = list[tuple[str, str, float, float, tuple[str, ...], tuple[int, ...]]]
     try:
         read = msgspec.msgpack.decode(payload, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ArtifactError(f"sifter plan: axes cannot be read ({error})") from None
     if len(read) != dimensions:
         raise ArtifactError(f"sifter plan must have {dimensions} axes, got {len(read)}")
@@ -180,6 +180,8 @@ class _Reader:
             raise ArtifactError(f"sifter plan cuts axis {dimension.max()} of {dimensions}")
         cut = np.zeros(len(dimension))
         cut[inner] = self.numbers("<f8" if flags & WIDE_CUTS else "<f4", regions - 1)
+        if not np.isfinite(cut).all():
+            raise ArtifactError("sifter plan must cut at finite numbers; take it from the store")
         return Partition(frozen_ints(dimension), frozen(cut), orders)
 
     def finish(self) -> None:
