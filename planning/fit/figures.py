@@ -18,6 +18,7 @@ from planning.fit.statistics import period_counts
 SHOWN = 8
 REPORTED_METHODS = ("exact", "Solver 5 %", "Solver 10 %", "C-FIT 10 %")
 REPORTED_PERIODS = 120
+DRAWN_POINTS = 240
 REPORTED_PLANS = 20_000  # enough for small fragments, and refused within a moment elsewhere
 COLOURS = {
     "exact": "#0b7285",
@@ -50,17 +51,23 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
 
 
 def draw_throughput(comparison: Comparison, axes: Any) -> None:
-    """Draw throughput over time of all methods; labels give their share of the optimum."""
+    """Draw throughput over time of all methods; labels give their share of the optimum.
+
+    Of a long time means over equally many periods are drawn.
+    """
     highest = len(comparison.throughput)
+    together = max(1, len(comparison.offered) // DRAWN_POINTS)
     for place, (method, throughput) in enumerate(comparison.throughput.items()):
+        means = _means(throughput, together)
         axes.plot(
-            throughput,
+            together * np.arange(len(means)),
+            means,
             label=f"{method}: {comparison.share_of_optimum(method):.3f}",
             linewidth=1.0,
             color=COLOURS.get(method),
             zorder=2 + highest - place,  # the exact plan, which is first, lies on top
         )
-    axes.set_xlabel("control period")
+    axes.set_xlabel("control period" + (f" (means of {together})" if together > 1 else ""))
     axes.set_ylabel("weighted throughput per second")
     axes.margins(x=0.01)
     axes.set_ylim(bottom=0.0)
@@ -71,6 +78,12 @@ def draw_throughput(comparison: Comparison, axes: Any) -> None:
         ncols=4,
         frameon=False,
     )
+
+
+def _means(values: FloatArray, together: int) -> FloatArray:
+    """Return the means of so many values at a time; what is left at the end is left out."""
+    whole = len(values) // together * together
+    return np.asarray(values[:whole].reshape(-1, together).mean(axis=1))
 
 
 def draw_regions(plan: Plan, axes: Any, first: str, second: str, points: int = 200) -> None:
