@@ -284,15 +284,14 @@ def real_time(quick: bool) -> list[Row]:
     """Give the plan and random dropping about the same processor time on the real engine."""
     seconds = 26.0 if quick else 40.0
     rows = []
-    for name, rate, vocabulary, met in (
-        ("inverted index, 1,000/s", 1000.0, None, True),
-        ("bitmaps, 8,000/s", 8000.0, 100, None),
+    for name, rate, vocabulary in (
+        ("inverted index, 1,000/s", 1000.0, None),
+        ("bitmaps, 8,000/s", 8000.0, 100),
     ):
         scene = Scene(Workload(skew=0.8), rates=rate, warm_up_s=0.0, seconds=seconds)
         gain, text = _under_a_budget(scene, replace(scene.plan(), vocabulary=vocabulary))
-        required = "above random" if met else "reported"
         bar = f"real engine under a processor budget: {name}"
-        rows.append(row(bar, required, text, gain > 1.0 if met else None))
+        rows.append(row(bar, "above random", text, gain > 1.0))
     return rows
 
 

@@ -20,7 +20,7 @@ from planning.joins.estimate import OnlineEstimate
 from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
-FORGET = 0.85  # weight that measured costs keep per batch
+FORGET = 0.92  # weight that measured costs keep per batch
 TINY = 1e-12
 
 
@@ -203,8 +203,8 @@ class MeasuredCost:
         self._products = np.zeros(2)
 
     def observe(self, tuples: int, comparisons: int, seconds: float) -> None:
-        """Learn from one batch."""
-        if tuples <= 0 or comparisons <= 0 or not seconds > 0:
+        """Learn from one batch; one without comparisons tells what tuples cost by themselves."""
+        if tuples <= 0 or not seconds > 0 or (comparisons <= 0 and not self.per_comparison_s):
             return
         row = np.array([float(tuples), float(comparisons)])
         self._moments = FORGET * self._moments + np.outer(row, row)
@@ -217,8 +217,8 @@ class MeasuredCost:
             if per_tuple >= 0 and per_comparison > 0:
                 self.per_tuple_s, self.per_comparison_s = per_tuple, per_comparison
                 return
-        # Both move together: all cost is put on comparisons.
-        self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
+        if bb > 0:  # both move together: all cost is put on comparisons
+            self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
 
     def affordable(self, seconds: float, tuples: float) -> float:
         """Comparisons that fit into ``seconds`` of work on so many tuples; unlimited if unknown."""

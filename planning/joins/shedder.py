@@ -28,6 +28,7 @@ from planning.shedder import BaseShedder, batch_size
 
 SMOOTHING = 0.2  # weight of the newest batch in running means
 CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
+CARRIED_TICKS = 4  # processor time that is made up for later, at most
 CUSHION = 2.0  # ticks' worth of comparisons kept unspent, so that the hard limit seldom bites
 
 
@@ -109,7 +110,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self.cost = MeasuredCost(plan.unit_cost_s)
         self._offered = self._possible = self._granted = self._unreadable = 0
         self._dropped = self._unknown = 0
-        self._busy_s = 0.0
+        self._busy_s = self._owed_s = self._busy_at_tick_s = 0.0
         self._numbers = [0, 0]
         super().__init__(plan, load)
 
@@ -251,6 +252,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         elapsed = now - self._tick_at
         if elapsed < self.tick_s:
             return
+        self._settle(elapsed)
         view = self._view(now, elapsed)
         self._tick_at = now
         if not self.budgeted:
@@ -291,11 +293,22 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             self._affordable(float(arrived.sum()) / elapsed),
         )  # fmt: skip
 
+    def _settle(self, elapsed: float) -> None:
+        """Note what the last tick left of its processor time, or took beyond it."""
+        if self.cpu_share is None:
+            return
+        spent, self._busy_at_tick_s = self._busy_s - self._busy_at_tick_s, self._busy_s
+        most = self.cpu_share * CARRIED_TICKS * self.tick_s
+        owed = self._owed_s + self.cpu_share * elapsed - spent
+        self._owed_s = float(np.clip(owed, -most, most))
+
     def _affordable(self, tuples_per_s: float) -> float:
         if self.budget_per_s is not None:
             return self.budget_per_s * self.tick_s
         if self.cpu_share is not None:
-            return self.cost.affordable(self.cpu_share * self.tick_s, tuples_per_s * self.tick_s)
+            # Measured costs err; what they left or took too much is evened out step by step.
+            seconds = self.cpu_share * self.tick_s + CORRECTION * self._owed_s
+            return self.cost.affordable(seconds, tuples_per_s * self.tick_s)
         return float("inf")
 
     def offer(self, batch: Mapping[str, Any]) -> BoolArray:

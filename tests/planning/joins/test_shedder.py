@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from planning.errors import InvalidInput
-from planning.joins import demo, planner, simulate, statistics
+from planning.joins import demo, planner, probe, simulate, statistics
 from planning.joins.model import tuples
 from planning.joins.plan import Plan
 from planning.joins.reference import brute_force
@@ -68,6 +68,34 @@ def test_the_load_is_never_exceeded_by_more_than_one_tuple(plan: Plan, adapt: bo
     shedder.push_pair(*(replace(part, time=part.time + 60) for part in (left, right)))
     made = shedder.counters.compared - before.compared
     assert made / (shedder.counters.possible - before.possible) == pytest.approx(0.6, abs=0.01)
+
+
+class PricedClock:
+    """Processor time by a price list, with a few batches that cost far more than they should."""
+
+    def __init__(self, dear: range) -> None:
+        self.dear, self.spent, self.calls, self.compared = dear, 0.0, 0, 0
+        self.shedder: Shedder | None = None
+
+    def __call__(self) -> float:
+        self.calls += 1
+        if self.calls % 2 == 0 and self.shedder is not None:  # a batch ends
+            compared = int(self.shedder.join.tally.total[probe.COMPARED])
+            self.spent += 0.01 + 4e-7 * (compared - self.compared)
+            self.spent += 0.5 if self.calls // 2 in self.dear else 0.0
+            self.compared = compared
+        return self.spent
+
+
+def test_a_dear_moment_does_not_end_the_join(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(120, 60, np.random.default_rng(2))
+    clock = PricedClock(dear=range(160, 163))
+    clock.shedder = shedder = Shedder(plan, cpu_share=0.1, clock=clock)
+    shedder.push_pair(*(part.take(part.time < 60) for part in (left, right)))
+    before = clock.spent
+    later = shedder.push_pair(*(part.take(part.time >= 60) for part in (left, right)))
+    assert len(later.left) > 100
+    assert (clock.spent - before) / 60 == pytest.approx(0.1, rel=0.1)
 
 
 def test_pushing_streams_in_turn_finds_the_same_pairs_as_merged(plan: Plan) -> None:
