@@ -31,11 +31,8 @@ class Store(Reader):
 
     Parameters
     ----------
-    root
-        A folder or any fsspec URL.
-    trusted
-        The keys whose signatures are accepted. Without any, nothing can be read;
-        :data:`~planning.artifacts.signing.UNVERIFIED` reads without checking signatures.
+    root, trusted
+        As for a :class:`~planning.artifacts.reading.Reader`.
     temporary_max_age_s
         Age at which a temporary file is taken to be a killed publisher's.
 

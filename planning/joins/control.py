@@ -219,6 +219,8 @@ class MeasuredCost:
                 return
         if bb > 0:  # both move together: all cost is put on comparisons
             self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
+        else:
+            self.per_tuple_s = self._products[0] / aa
 
     def affordable(self, seconds: float, tuples: float) -> float:
         """Comparisons that fit into ``seconds`` of work on so many tuples; unlimited if unknown."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,16 +132,31 @@ class Run:
 def prune(home: Home, stream: str, keep: int) -> None:
     """Remove the folders of all but the ``keep`` newest runs of a stream.
 
+    A run is as old as its definition; one without is being removed already. The age of the folder
+    itself would not do: it changes while another run prunes.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     home = Home.at(folder)
     ...     for run_id in ("first", "second"):
-    ...         Run.of(home, "ticks", run_id).write("verdict", {})
+    ...         Run.of(home, "ticks", run_id).write("definition", {})
     ...     prune(home, "ticks", keep=1)
     ...     [run.name for run in (home.runs / "ticks").iterdir()]
     ['second']
     """
     folders = [path for path in (home.runs / stream).iterdir() if path.is_dir()]
-    folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    try:
+        folders.sort(key=_begun_at, reverse=True)
+    except NotImplementedError:  # a file system that does not know: better keep all
+        return
     for path in folders[keep:]:
-        path.fs.rm(path.path, recursive=True)
+        with suppress(FileNotFoundError):  # another run has removed it
+            path.fs.rm(path.path, recursive=True)
+
+
+def _begun_at(folder: UPath) -> float:
+    note = folder / "definition.json"
+    try:
+        return float(note.fs.modified(note.path).timestamp())
+    except FileNotFoundError:
+        return 0.0

@@ -343,7 +343,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``python -m headgate_airflow.embedded``."""
     parser = argparse.ArgumentParser(prog="python -m headgate_airflow.embedded")
     parser.add_argument("command", choices=("run", "up"))
-    parser.add_argument("--port", type=int, help="a free one without")
+    parser.add_argument("--port", type=int, help="without: a free one to run, 8080 for up")
     parser.add_argument("--var", type=Path, default=REPOSITORY / "var", help="where all is kept")
     parser.add_argument("--streams", type=Path, default=REPOSITORY / "dags" / "streams")
     parser.add_argument("--database", help="URL of Airflow's database; a file below var without")

@@ -133,6 +133,16 @@ def test_cost_is_told_apart_per_tuple_and_per_comparison() -> None:
     assert cost.per_comparison_s == pytest.approx(2e-9, rel=0.05)
 
 
+def test_batches_without_comparisons_tell_what_a_tuple_costs() -> None:
+    cost = MeasuredCost(2e-9)
+    for _ in range(10_000):  # so long that nothing is left of any comparison
+        cost.observe(100, 0, 3e-4)
+    assert (cost.per_tuple_s, cost.per_comparison_s) == (pytest.approx(3e-6), 2e-9)
+    cost = MeasuredCost(None)
+    cost.observe(100, 0, 3e-4)
+    assert cost.affordable(1.0, 100) == np.inf  # a comparison's cost is still unknown
+
+
 class TestDriftWatch:
     """A pattern that does not fit makes the watch look closer; a level that changes does not."""
 

@@ -82,14 +82,15 @@ class PricedClock:
         if self.calls % 2 == 0 and self.shedder is not None:  # a batch ends
             compared = int(self.shedder.join.tally.total[probe.COMPARED])
             self.spent += 0.01 + 4e-7 * (compared - self.compared)
-            self.spent += 0.5 if self.calls // 2 in self.dear else 0.0
+            self.spent += 15.0 if self.calls // 2 in self.dear else 0.0
             self.compared = compared
         return self.spent
 
 
-def test_a_dear_moment_does_not_end_the_join(plan: Plan) -> None:
+@pytest.mark.parametrize("dear", [range(1, 2), range(160, 163)], ids=["compiling", "busy"])
+def test_a_dear_moment_does_not_end_the_join(plan: Plan, dear: range) -> None:
     left, right = Workload(skew=0.8).pair(120, 60, np.random.default_rng(2))
-    clock = PricedClock(dear=range(160, 163))
+    clock = PricedClock(dear)
     clock.shedder = shedder = Shedder(plan, cpu_share=0.1, clock=clock)
     shedder.push_pair(*(part.take(part.time < 60) for part in (left, right)))
     before = clock.spent

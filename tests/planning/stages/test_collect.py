@@ -20,7 +20,7 @@ from planning.home import Home
 from planning.sections import Retention
 from planning.stages.collect import NothingNew, collect
 from planning.stages.ledger import LandedFile, Ledger
-from planning.stages.run import Run
+from planning.stages.run import Run, prune
 from planning.streams import StreamDefinition, parse
 
 
@@ -278,6 +278,26 @@ def test_folders_of_old_runs_go_whatever_became_of_the_runs(home: Home) -> None:
         collect(home, few, f"run-{number}")
     kept = sorted(folder.name for folder in (home.runs / "ticks").iterdir())
     assert kept == ["run-2", "run-3"]
+
+
+def test_the_newest_runs_are_kept_in_any_file_system(home: Home) -> None:
+    for place in (home, Home.at("memory://pruned")):
+        for name in ("b", "c", "a"):
+            Run.of(place, "ticks", name).write("definition", {})
+            time.sleep(0.01)
+        prune(place, "ticks", keep=2)
+        assert {path.name for path in (place.runs / "ticks").iterdir()} == {"a", "c"}
+
+
+def test_runs_that_prune_at_the_same_time_do_not_disturb_each_other(home: Home) -> None:
+    for number in range(40):
+        for name in ("definition", "collected", "verdict"):
+            Run.of(home, "ticks", f"run-{number}").write(name, {})
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(prune, home, "ticks", 2) for _ in range(8)]:
+            done.result()
+    prune(home, "ticks", keep=2)
+    assert {path.name for path in (home.runs / "ticks").iterdir()} == {"run-38", "run-39"}
 
 
 def test_a_known_file_is_not_opened_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
