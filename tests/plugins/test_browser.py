@@ -102,3 +102,20 @@ def test_comparing_two_versions(airflow, tab):
     tab.get_by_role("heading", name="orders: version 1 → 2").wait_for()
     assert tab.get_by_role("row").filter(has_text="frequency").count() == 1
     assert tab.problems == []
+
+
+def test_a_script_in_the_data_docs_cannot_act_as_the_reader(airflow, tab):
+    from planning.home import Home
+
+    folder = Home.at(airflow.home).validation / "orders"
+    folder.mkdir(parents=True, exist_ok=True)
+    script = """
+        const said = document.getElementById("said");
+        fetch("/headgate/api/streams").then(
+            answer => answer.text().then(text => { said.textContent = answer.status + text; }),
+            error => { said.textContent = "refused"; });
+    """
+    (folder / "script.html").write_text(f"<p id=said></p><script>{script}</script>")
+    tab.goto(f"{airflow.url}/headgate/validation/orders/script.html")
+    tab.wait_for_function("document.getElementById('said').textContent")
+    assert tab.inner_text("#said") == "refused"

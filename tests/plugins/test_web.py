@@ -262,6 +262,7 @@ def test_data_docs_are_served_and_nothing_else(server, as_user, home):
     answer = server.get("/headgate/validation/ticks/index.html", headers=as_user())
     assert answer.text == "<h1>Data Docs</h1>"
     assert answer.headers["Content-Type"].startswith("text/html")
+    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
     style = server.get("/headgate/validation/ticks/static/style.css", headers=as_user())
     assert style.headers["Content-Type"].startswith("text/css")
     keys = [path.name for path in home.keys.iterdir() if path.is_file()]
