@@ -44,6 +44,9 @@ check: $(READY) ## Lint, types, import contracts
 bench: $(READY) ## Measure the bars side by side; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+reproduce: $(READY) ## Make the papers' figures anew; FAMILY=lira for one, QUICK=1 for a look, RENEW=1
+	@$(BIN)/python -m benchmarks.reproduce $(FAMILY) $(if $(QUICK),--quick) $(if $(RENEW),--renew)
+
 lock: ## Renew requirements.txt from pyproject.toml (needs uv)
 	@uv lock --quiet --upgrade
 	@uv export --quiet --all-extras --no-hashes --no-emit-project --no-annotate --no-header \
@@ -53,4 +56,4 @@ lock: ## Renew requirements.txt from pyproject.toml (needs uv)
 clean: ## Remove the environment and everything the demo made
 	@rm -rf $(VENV) var build dist *.egg-info
 
-.PHONY: help setup run up test test-fast check bench lock clean
+.PHONY: help setup run up test test-fast check bench reproduce lock clean

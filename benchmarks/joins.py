@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rows import Row, measure, row
-from planning import datasets
+from benchmarks import datasets
 from planning.joins import experiments, recorded, selection, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.layout import automatic_sizes

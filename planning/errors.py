@@ -19,6 +19,45 @@ class InvalidInput(PlanningError, ValueError):
     """A value lies outside what is allowed."""
 
 
+class Mistake(InvalidInput):
+    """A value outside what is allowed, in parts that a page or a form can show each in its place.
+
+    Parameters
+    ----------
+    field
+        What people call it: ``query cheap``, ``cost of operator f``, ``gate.holdout_by``.
+    allowed, got, remedy
+        What is allowed, what came, and what to do.
+    verb
+        ``field must <verb> allowed``.
+    at
+        Where it stands, as steps below the part of the definition that was checked:
+        ``("queries", "inline", 0, "ranges")``. Empty: the part itself.
+
+    Examples
+    --------
+    >>> raise Mistake("cost of operator f", "a number >= 0", "-1", at=("operators", 2, "cost"))
+    Traceback (most recent call last):
+    ...
+    planning.errors.Mistake: cost of operator f must be a number >= 0, got -1
+    """
+
+    def __init__(
+        self,
+        field: str,
+        allowed: str,
+        got: str,
+        remedy: str = "",
+        *,
+        verb: str = "be",
+        at: tuple[str | int, ...] = (),
+    ) -> None:
+        self.field, self.allowed, self.got, self.remedy = field, allowed, got, remedy
+        self.verb, self.at = verb, at
+        text = f"{field} must {verb} {allowed}, got {got}"
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+
 class StatisticsError(InvalidInput):
     """Samples or statistics from which no sound plan can be made."""
 

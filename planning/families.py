@@ -4,44 +4,131 @@ A family is a package ``planning.<name>`` whose modules have the same names ever
 frame (stages, artifacts, runtime, report, command line) serves all of them alike:
 
 ===============  ==========================================================================
-module           offers
+module           holds
 ===============  ==========================================================================
 ``parameters``   ``Parameters``: the family's part of a stream definition (pydantic)
-``statistics``   ``Statistics`` with ``to_document`` / ``from_document``, and
-                 ``build(samples, definition)``, the NumPy reference of the Spark app
+``model``        the paper's nouns and equations
+``statistics``   ``Statistics``, the bounded summary, and ``build(samples, definition)``, the
+                 NumPy reference of the Spark app
 ``planner``      ``plan(statistics, definition) -> Plan``
-``plan``         ``Plan``: ``at(load)``, ``predicted_quality(load)``, ``summary()``,
-                 ``to_document`` / ``from_document`` (JSON), ``to_bytes`` / ``from_bytes``;
-                 ``PlanDocument``, the msgspec type behind the published JSON Schema
-``shedder``      ``Shedder(plan, load)``: ``offer(batch) -> keep mask``, ``offer_one(item)``,
-                 ``set_load(load)``, ``swap(plan)``, ``counters``; derives from
-                 :class:`planning.shedder.BaseShedder`
+``path``         the family's answer for every load, which the plan evaluates
+``program``      the family's problem as an OR-Tools model, built from the statistics alone
+``plan``         ``Plan`` and ``PlanDocument``, the msgspec type behind the JSON Schema
+``codec``        the plan's two encodings: JSON document and compact bytes
+``shedder``      ``Shedder(plan, load)``, a :class:`planning.shedder.BaseShedder`
+``kernels``      compiled loops
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
+``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``
 ``demo``         ``land(folder, batch, definition)``: generated samples of the demo stream
-``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``:
-                 captioned drawings for the report, ``[(caption, draw(axes)), …]``
-``reproduce``    ``reproduce(folder, quick, progress)``: the paper's figures and tables
 ``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan anew
+``printed``      optional: the paper's own algorithms where ours took their place and a
+                 parameter still selects them
 ===============  ==========================================================================
 
-Further names mean the same in every family that has them: ``model`` (the paper's nouns),
-``compact`` (the binary form), ``kernels`` (compiled loops), ``linear_program`` (the reference
-solver), ``workload`` (generated streams), ``recorded`` (real data), ``scene`` and ``experiments``
-(measurements), ``claims`` (what the paper states beside what was found).
+At most two modules or subpackages are a family's own. What measures and reproduces lives in
+``benchmarks/<family>``. Modules are imported on first use: a source node never loads a planner.
 
-Modules are imported on first use: a source node never loads a planner.
+The protocols below are what the frame may rely on.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
+from planning.arrays import BoolArray, Columns
 from planning.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pydantic import BaseModel
+    from upath import UPath
+
+    from planning.home import Home
+    from planning.sections import Attribute, Gate, Queries, Samples
+
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
+
+AnyParameters = TypeVar("AnyParameters", covariant=True)
+Self = TypeVar("Self")
+
+
+class Definition(Protocol[AnyParameters]):
+    """What a family may ask of a stream definition (:class:`planning.streams.StreamDefinition`).
+
+    ``Definition[Parameters]`` has the family's own parameters.
+    """
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def attributes(self) -> tuple[Attribute, ...]: ...
+    @property
+    def attribute_names(self) -> tuple[str, ...]: ...
+    @property
+    def parameters(self) -> AnyParameters: ...
+    @property
+    def queries(self) -> Queries: ...
+    @property
+    def samples(self) -> Samples: ...
+    @property
+    def gate(self) -> Gate: ...
+    @property
+    def demo(self) -> bool: ...
+    @property
+    def source(self) -> str: ...
+
+
+class Documented(Protocol):
+    """Something that has a JSON form."""
+
+    def to_document(self) -> dict[str, Any]: ...
+    @classmethod
+    def from_document(cls: type[Self], document: dict[str, Any]) -> Self: ...
+
+
+class Statistics(Documented, Protocol):
+    """The bounded summary of samples: a planner's only input besides the definition."""
+
+
+class Setting(Protocol):
+    """What a shedder needs at one load: a dataclass, or a mapping from part to drop fraction."""
+
+
+Load = float | Sequence[float] | Mapping[str, float]
+"""A fraction in [0, 1]; for networks also a vector of input rates."""
+
+
+class Plan(Documented, Protocol):
+    """Immutable, and a function of load."""
+
+    def at(self, load: Any) -> Any: ...
+    def predicted_quality(self, load: Any) -> float: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls: type[Self], payload: bytes) -> Self: ...
+
+
+class ItemCounts(Protocol):
+    """What every family's counters offer."""
+
+    @property
+    def passed_fraction(self) -> float: ...
+
+
+class Shedder(Protocol):
+    """Decides on batches and single items; never raises into the data path."""
+
+    @property
+    def counters(self) -> Any: ...
+    def offer(self, batch: Any) -> BoolArray: ...
+    def offer_one(self, item: Any) -> Any: ...
+    def set_load(self, load: Any) -> None: ...
+    def swap(self, plan: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +165,75 @@ class Outcome:
         return (1.0 - self.quality) / random_loss if random_loss > 0 else 1.0
 
 
+class ParametersRoom(Protocol):
+    """``planning.<family>.parameters``."""
+
+    @property
+    def Parameters(self) -> type[BaseModel]: ...  # noqa: N802
+
+
+class StatisticsRoom(Protocol):
+    """``planning.<family>.statistics``."""
+
+    @property
+    def Statistics(self) -> type[Statistics]: ...  # noqa: N802
+    def build(self, samples: Columns, definition: Definition[Any]) -> Statistics: ...
+
+
+class PlannerRoom(Protocol):
+    """``planning.<family>.planner``."""
+
+    def plan(self, statistics: Statistics, definition: Definition[Any]) -> Plan: ...
+
+
+class PlanRoom(Protocol):
+    """``planning.<family>.plan``."""
+
+    @property
+    def Plan(self) -> type[Plan]: ...  # noqa: N802
+    @property
+    def PlanDocument(self) -> type[Any]: ...  # noqa: N802
+
+
+class ShedderRoom(Protocol):
+    """``planning.<family>.shedder``."""
+
+    def Shedder(self, plan: Plan, load: Any) -> Shedder: ...  # noqa: N802
+
+
+class SimulateRoom(Protocol):
+    """``planning.<family>.simulate``."""
+
+    def evaluate(
+        self,
+        plan: Plan,
+        samples: Columns,
+        definition: Definition[Any],
+        loads: Sequence[float],
+    ) -> tuple[Outcome, ...]: ...
+
+
+class FiguresRoom(Protocol):
+    """``planning.<family>.figures``."""
+
+    def draw(self, plan: Plan, axes: Axes) -> None: ...
+
+
+class DemoRoom(Protocol):
+    """``planning.<family>.demo``."""
+
+    def land(self, folder: UPath, batch: int, definition: Definition[Any]) -> UPath: ...
+
+
+class ReevaluationRoom(Protocol):
+    """``planning.<family>.reevaluation``."""
+
+    def due(self, home: Home, definition: Definition[Any], now_s: float) -> tuple[bool, str]: ...
+    def record(
+        self, home: Home, definition: Definition[Any], plan: Plan, now_s: float
+    ) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """One family; ``family.room("planner")`` is its module ``planning.<name>.planner``.
@@ -95,7 +251,25 @@ class Family:
         """Whether the family has an optional module."""
         return importlib.util.find_spec(f"planning.{self.name}.{module}") is not None
 
-    def room(self, module: str) -> ModuleType:
+    @overload
+    def room(self, module: Literal["parameters"]) -> ParametersRoom: ...
+    @overload
+    def room(self, module: Literal["statistics"]) -> StatisticsRoom: ...
+    @overload
+    def room(self, module: Literal["planner"]) -> PlannerRoom: ...
+    @overload
+    def room(self, module: Literal["plan"]) -> PlanRoom: ...
+    @overload
+    def room(self, module: Literal["shedder"]) -> ShedderRoom: ...
+    @overload
+    def room(self, module: Literal["simulate"]) -> SimulateRoom: ...
+    @overload
+    def room(self, module: Literal["figures"]) -> FiguresRoom: ...
+    @overload
+    def room(self, module: Literal["demo"]) -> DemoRoom: ...
+    @overload
+    def room(self, module: Literal["reevaluation"]) -> ReevaluationRoom: ...
+    def room(self, module: str) -> Any:
         """Import and return one of the family's modules."""
         return importlib.import_module(f"planning.{self.name}.{module}")
 

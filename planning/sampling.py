@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, IntArray
 from planning.errors import InvalidInput, check_between
+from planning.hashing import GOLDEN, mixed
 
 KeyArray = NDArray[np.uint64]
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
-SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 
 
 def stable_keys(columns: Sequence[NDArray[np.generic]]) -> KeyArray:
@@ -38,7 +35,7 @@ def stable_keys(columns: Sequence[NDArray[np.generic]]) -> KeyArray:
         raise InvalidInput("columns must be at least one array, got none")
     keys = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
-        keys = _mixed((keys + GOLDEN) ^ _bits(np.asarray(column)))
+        keys = mixed((keys + GOLDEN) ^ _bits(np.asarray(column)))
     return keys
 
 
@@ -112,9 +109,3 @@ def _bits(column: NDArray[np.generic]) -> KeyArray:
 def _text_bits(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
-
-def _mixed(keys: KeyArray) -> KeyArray:
-    """Finish a splitmix64 step (Steele, Lea and Flood 2014): every input bit moves every bit."""
-    keys = (keys ^ (keys >> np.uint64(30))) * FIRST_MULTIPLIER
-    keys = (keys ^ (keys >> np.uint64(27))) * SECOND_MULTIPLIER
-    return np.asarray(keys ^ (keys >> np.uint64(31)))

@@ -1,4 +1,4 @@
-"""What the shedders of all families share: the plan they follow, and how they count and pace.
+"""What the shedders of all families share: the plan they follow, and how they count.
 
 A family's ``Shedder`` in ``planning/<family>/shedder.py`` derives from :class:`BaseShedder`.
 """
@@ -13,10 +13,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from planning.arrays import IntArray
-
-ONE = 1 << 32
-"""An item in units of credit: whole numbers, so that nothing is rounded."""
-GOLDEN = 2654435769  # 2**32 / golden ratio
 
 AnyPlan = TypeVar("AnyPlan")
 AnySetting = TypeVar("AnySetting")
@@ -83,15 +79,6 @@ class ItemCounters:
         """Fraction of all offered items that were kept; 1 before the first."""
         offered = int(self.offered.sum())
         return 1.0 - int(self.dropped.sum()) / offered if offered else 1.0
-
-
-def spread_credits(count: int) -> IntArray:
-    """Return first credits in [0, 1) that lie evenly for any count, so that none drop in step.
-
-    >>> (spread_credits(4) / ONE).round(2).tolist()
-    [0.5, 0.12, 0.74, 0.35]
-    """
-    return (np.arange(count, dtype=np.int64) * GOLDEN + ONE // 2) % ONE
 
 
 def batch_size(batch: Any) -> int:

@@ -78,7 +78,7 @@ def planned_demos(
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of real data sets, or skip."""
-    from planning import datasets
+    from benchmarks import datasets
 
     folder = datasets.folder()
     if not folder.is_dir():

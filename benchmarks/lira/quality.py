@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, REGIONS, scene_of, seeds
 from benchmarks.rows import Row, row
-from planning import datasets
+from benchmarks import datasets
 from planning.arrays import FloatArray
 from planning.lira.bench import Result
 from planning.lira.experiments import all_methods

@@ -14,7 +14,7 @@ import numpy as np
 from planning.arrays import FloatArray
 from planning.attributes import cycles, model
 from planning.attributes.experiments import Comparison
-from planning.reproduction import Claim
+from benchmarks.reproduction import Claim
 
 TABLE_1 = {
     "A1": [f"a{i % 3 + 1}" for i in range(15)],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planning import datasets
+from benchmarks import datasets
 from planning.attributes.statistics import Schema
 
 FILE = "attributes/beijing_air_weather_hourly.parquet"

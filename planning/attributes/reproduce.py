@@ -27,7 +27,7 @@ from planning.attributes.planner import plan_profiles
 from planning.attributes.statistics import profile_samples
 from planning.attributes.workload import Faults, stream
 from planning.errors import PlanningError
-from planning.reproduction import Page, draw_curves
+from benchmarks.reproduction import Page, draw_curves
 
 Progress = Callable[[str], None]
 INTRODUCTION = """\

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.reproduction import Claim
+from benchmarks.reproduction import Claim
 
 Rows = Sequence[Sequence[Any]]
 

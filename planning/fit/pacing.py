@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from planning.arrays import BoolArray, IntArray
-from planning.shedder import ONE
+from planning.pacing import ONE
 
 
 @njit(cache=True)

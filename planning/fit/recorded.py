@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning import datasets
+from benchmarks import datasets
 from planning.arrays import FloatArray
 
 NASA = "fit/nasa_http_requests_1s.parquet"

@@ -12,7 +12,7 @@ from typing import Any
 
 from planning.fit import claims, examples, experiments, figures
 from planning.fit.planner import plan_network
-from planning.reproduction import Page
+from benchmarks.reproduction import Page
 
 Progress = Callable[[str], None]
 BRIGHTER = 0.4  # densities fall so fast that most of the plane would be black

@@ -20,7 +20,8 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput
 from planning.fit.network import Rates
 from planning.fit.plan import Plan
-from planning.shedder import ONE, BaseShedder, ItemCounters, batch_size, spread_credits
+from planning.pacing import ONE, spread_credits
+from planning.shedder import BaseShedder, ItemCounters, batch_size
 
 COLUMNS = ("arc", "element", "stream", "input")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planning.reproduction import Claim, Page
+from benchmarks.reproduction import Claim, Page
 
 INTRODUCTION = """\
 Made by `{command}`. Output comes from the deterministic cost model: a processor that makes 750,000

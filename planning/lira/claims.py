@@ -19,7 +19,7 @@ from planning.lira.experiments import (
     Table,
     error_ratio,
 )
-from planning.reproduction import Claim
+from benchmarks.reproduction import Claim
 
 CLOSE = 1.25
 TREND = 0.9

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from planning import datasets
+from benchmarks import datasets
 from planning.lira.claims import claims
 from planning.lira.experiments import EXPERIMENTS, FULL, PRINTED, QUICK, Table, recorded
 from planning.lira.figures import draw_world
 from planning.lira.recorded import Tracks, load_tracks
 from planning.lira.scene import Scene
-from planning.reproduction import Page
+from benchmarks.reproduction import Page
 
 Progress = Callable[[str], None]
 SEED = 11  # none of those that the objective was chosen on

@@ -34,7 +34,8 @@ from planning.errors import check_between
 from planning.lira.correction import BudgetCorrection
 from planning.lira.nodemap import raster_of
 from planning.lira.plan import Plan, Setting
-from planning.shedder import ONE, BaseShedder, batch_size
+from planning.pacing import ONE
+from planning.shedder import BaseShedder, batch_size
 
 COLUMNS = ("object_id", "time", "x", "y")
 # Last position and time; last report, its velocity and time; the same for Δmin; waits to report.

@@ -19,7 +19,7 @@ import numpy as np
 from planning.arrays import BoolArray
 from planning.artifacts.acknowledgement import check_node
 from planning.errors import InvalidInput, StoreError, check_between
-from planning.runtime.pacing import UNIT, Pacer
+from planning.pacing import ONE, Pacer
 
 
 class SampleMarker:
@@ -34,7 +34,7 @@ class SampleMarker:
     def __init__(self, sampling_fraction: float, seed: int = 0) -> None:
         self.sampling_fraction = check_between("sampling_fraction", sampling_fraction, 0.0, 1.0)
         digest = hashlib.sha256(str(seed).encode()).digest()
-        self._pacer = Pacer(sampling_fraction, int.from_bytes(digest[:4], "big") % UNIT)
+        self._pacer = Pacer(sampling_fraction, int.from_bytes(digest[:4], "big") % ONE)
 
     def mark(self, count: int) -> BoolArray:
         """Return which of the next ``count`` items are marked."""

@@ -16,11 +16,11 @@ import numpy as np
 from planning import families
 from planning.arrays import BoolArray
 from planning.artifacts import Published
+from planning.pacing import Pacer
 from planning.runtime.budget import SharedBudget
 from planning.runtime.client import PlanClient
 from planning.runtime.counters import Counters, prometheus
 from planning.runtime.marking import SampleMarker
-from planning.runtime.pacing import Pacer
 from planning.runtime.throttle import FixedThrottle, Throttle
 from planning.shedder import batch_size
 

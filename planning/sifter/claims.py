@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from planning.reproduction import Claim
+from benchmarks.reproduction import Claim
 from planning.sifter.experiments import Figure
 from planning.sifter.scene import LABELS, PAPER, WORKLOADS
 

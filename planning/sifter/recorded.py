@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning import datasets
+from benchmarks import datasets
 from planning.arrays import FloatArray
 from planning.sifter.queries import Queries, boxes
 from planning.sifter.space import Axis

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planning.reproduction import Page
+from benchmarks.reproduction import Page
 from planning.sifter.claims import claims
 from planning.sifter.experiments import EXPERIMENTS, FULL, QUICK, Figure
 from planning.sifter.scene import drawn

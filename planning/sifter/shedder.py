@@ -25,7 +25,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, for_reading
-from planning.shedder import ONE, BaseShedder, ItemCounters, batch_size, spread_credits
+from planning.pacing import ONE, spread_credits
+from planning.shedder import BaseShedder, ItemCounters, batch_size
 from planning.sifter import kernels, lookup
 from planning.sifter.plan import Plan, Setting
 from planning.sifter.single import Single

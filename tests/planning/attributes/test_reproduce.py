@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planning.attributes.reproduce import reproduce
-from planning.reproduction import claims_of
+from benchmarks.reproduction import claims_of
 
 
 @pytest.mark.slow

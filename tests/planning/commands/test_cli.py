@@ -114,7 +114,6 @@ def test_simulate_at_any_load(place: Path) -> None:
         (("streams", "check", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
         (("streams", "list", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
         (("plan", "ticks", "--set", "region=4"), 1, "did you mean regions?"),
-        (("reproduce", "sieve"), 1, "family must be one of sifter"),
         (("show", "ticks", "--version", "99"), 6, "no version 99"),
         (("rollback", "ticks", "--to", "99", "--reason", "x"), 6, "no version 99"),
         (("frobnicate",), 2, "No such command"),

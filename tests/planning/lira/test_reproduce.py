@@ -10,7 +10,7 @@ import pytest
 
 from planning.lira import claims, experiments
 from planning.lira.reproduce import show
-from planning.reproduction import Page, claims_of
+from benchmarks.reproduction import Page, claims_of
 
 TINY = replace(
     experiments.QUICK, loads=(0.3, 0.5, 0.75), regions=(25, 250), fairness=(25.0, 95.0)

@@ -63,7 +63,7 @@ class Page:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = Page(Path(folder), "sifter", "NR sifters", "Made by `headgate reproduce`.")
+    ...     page = Page(Path(folder), "sifter", "NR sifters", "Made by `make reproduce`.")
     ...     page.claim(Claim("Table 1", "3/5", "3/5", True))
     ...     page.section("Table 1")
     ...     page.table("table-1", ["plan", "throughput"], [["optimal", 0.6]])
@@ -192,7 +192,7 @@ def write_summary(folder: Path) -> Path:
     lines = [
         "# The papers' results, reproduced",
         "",
-        "Made by `headgate reproduce`. Every statement of the five papers about a figure or table "
+        "Made by `make reproduce`. Every statement of the five papers about a figure or table "
         "that could be made anew, what was found, and why it differs where it does.",
         "",
         *markdown_table(["family", "statements", REPRODUCED], counts),

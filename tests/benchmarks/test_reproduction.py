@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 from planning import families
-from planning.reproduction import Claim, Page, claims_of, write_summary
+from benchmarks.reproduction import Claim, Page, claims_of, write_summary
 
 
 def make_page(folder, family="sifter"):
