@@ -10,7 +10,6 @@ DATABASE ?=
 EMBEDDED = $(BIN)/python -m headgate_airflow.embedded
 EMBEDDED_OPTIONS = $(if $(PORT),--port $(PORT)) $(if $(DATABASE),--database $(DATABASE))
 
-export PYTHONPATH := plugins
 export MPLBACKEND := Agg
 export MPLCONFIGDIR := $(CURDIR)/var/cache/matplotlib
 export SPARK_LOCAL_DIRS := $(CURDIR)/var/tmp
@@ -49,7 +48,7 @@ reproduce: $(READY) ## Make the papers' figures anew; FAMILY=lira for one, QUICK
 
 lock: ## Renew requirements.txt from pyproject.toml (needs uv)
 	@uv lock --quiet --upgrade
-	@uv export --quiet --all-extras --no-hashes --no-emit-project --no-annotate --no-header \
+	@uv export --quiet --extra dev --no-hashes --no-emit-project --no-annotate --no-header \
 	    -o requirements.txt
 	@rm -f uv.lock
 

@@ -1,6 +1,6 @@
-"""Run the families' benchmarks and write docs/benchmarks.md.
+"""Run the benchmarks of the families and of the runtime, and write docs/benchmarks.md.
 
-Each family's module offers ``run(quick) -> rows`` with the keys bar, required, measured and met.
+Each module offers ``run(quick) -> rows`` with the keys bar, required, measured and met.
 Timings are ratios within one run, because machines differ and are noisy. A bar that is not met is
 a finding, not a failure: the table and the last line name it.
 """
@@ -23,12 +23,13 @@ from planning.console import print_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("numpy", "numba", "ortools", "scipy", "pyspark")
+NAMES = (*families.NAMES, "runtime")
 COLUMNS = ["family", "bar", "required", "measured", "met"]
 MET, NOT_MET, REPORTED = "yes", "NO", "reported"
 
 
 def measure(names: list[str], quick: bool) -> list[list[str]]:
-    """Run the benchmarks of the named families, saying which one is at work."""
+    """Run the named benchmarks, saying which one is at work."""
     rows = []
     for name in names:
         print(f"measuring {name}", flush=True)
@@ -95,13 +96,13 @@ def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
 def main() -> int:
     """Measure, print the table, write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("families", nargs="*", help="families to measure; all without")
+    parser.add_argument("families", nargs="*", help="families to measure, or runtime; all without")
     parser.add_argument("--quick", action="store_true", help="fewer seeds; writes no page")
     arguments = parser.parse_args()
-    names = arguments.families or list(families.NAMES)
-    unknown = sorted(set(names) - set(families.NAMES))
+    names = arguments.families or list(NAMES)
+    unknown = sorted(set(names) - set(NAMES))
     if unknown:
-        parser.error(f"families are {', '.join(families.NAMES)}, got {', '.join(unknown)}")
+        parser.error(f"there are {', '.join(NAMES)}, got {', '.join(unknown)}")
     start = time.monotonic()
     rows = measure(names, arguments.quick)
     print_table(COLUMNS, [list(row) for row in rows])

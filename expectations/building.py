@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from planning.errors import Mistake
+from planning.samples import LARGEST
 from planning.sections import Attribute
+from planning.stages.batch_rules import EXISTS, NEWEST, ROW_COUNT
 from planning.streams import StreamDefinition
 
 Expectation = dict[str, Any]
 Suite = dict[str, Any]
 
-LARGEST = 1.7976931348623157e308
+CHOICE = ("samples", "expectations")
+"""Where a definition chooses its suite."""
 OLDEST = {"$PARAMETER": "oldest_s"}
 LATEST = {"$PARAMETER": "latest_s"}
 
@@ -28,7 +32,7 @@ def expectation(kind: str, severity: str = "critical", **kwargs: Any) -> Expecta
 
 def present(column: str) -> Expectation:
     """Batch rule: some row of the batch has the column."""
-    return expectation("expect_column_to_exist", column=column)
+    return expectation(EXISTS, column=column)
 
 
 def filled(column: str) -> Expectation:
@@ -59,6 +63,16 @@ def attribute_rules(attribute: Attribute) -> list[Expectation]:
     return [filled(name), between(name, low, high)]
 
 
+def require(definition: StreamDefinition, names: Iterable[str], suite: str, remedy: str) -> None:
+    """Refuse a definition that lacks attributes which a suite judges."""
+    known = [attribute.name for attribute in definition.attributes]
+    missing = [name for name in names if name not in known]
+    if missing:
+        field, allowed = f"attributes of stream {definition.stream}", ", ".join(missing)
+        allowed += f" for the expectations {suite!r}"
+        raise Mistake(field, allowed, ", ".join(known), remedy, verb="name", at=CHOICE)
+
+
 def time_rules(definition: StreamDefinition, column: str) -> list[Expectation]:
     """Row rules of the time column; with ``max_age_s`` the batch must be fresh.
 
@@ -66,9 +80,7 @@ def time_rules(definition: StreamDefinition, column: str) -> list[Expectation]:
     """
     if definition.samples.max_age_s is None:
         return [filled(column), between(column, -LARGEST, LARGEST)]
-    fresh = expectation(
-        "expect_column_max_to_be_between", column=column, min_value=OLDEST, max_value=None
-    )
+    fresh = expectation(NEWEST, column=column, min_value=OLDEST, max_value=None)
     return [filled(column), between(column, -LARGEST, LATEST), fresh]
 
 
@@ -79,11 +91,7 @@ def suite(
     rules: Sequence[Expectation],
 ) -> Suite:
     """Return the suite: all columns are there, the rules hold, and enough rows are left."""
-    enough = expectation(
-        "expect_table_row_count_to_be_between",
-        min_value=definition.samples.min_rows,
-        max_value=None,
-    )
+    enough = expectation(ROW_COUNT, min_value=definition.samples.min_rows, max_value=None)
     return {
         "name": name,
         "meta": {"stream": definition.stream, "columns": dict(columns)},

@@ -45,14 +45,14 @@ def run(
     with tempfile.TemporaryDirectory() as scratch:
         local = data_docs.protocol in ("", "file")
         site = Path(data_docs.path) if local else Path(scratch)
-        found = _validate(checks, site, run_name, kept)
+        failed = _validate(checks, site, run_name, kept)
         if not local:
             _upload(site, data_docs)
-    failures = [f for f in found if f["severity"] == "critical"]
+    failures = [f for f in failed if f["severity"] == "critical"]
     return {
         "success": not failures,
         "failures": failures,
-        "warnings": [f for f in found if f["severity"] != "critical"],
+        "warnings": [f for f in failed if f["severity"] != "critical"],
         "data_docs": str(data_docs / "index.html"),
     }
 
@@ -62,7 +62,7 @@ def _validate(
 ) -> list[dict[str, Any]]:
     """Run all checks and update the site; return the failures."""
     import great_expectations as gx
-    from great_expectations.checkpoint import UpdateDataDocsAction
+    from great_expectations.checkpoint.actions import UpdateDataDocsAction
 
     _prune(site / RESULTS, kept - 1)
     context = _context(site)

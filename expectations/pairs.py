@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from expectations.building import Suite, attribute_rules, expectation, timed_suite
-from planning.errors import InvalidInput
+from expectations.building import CHOICE, Suite, attribute_rules, expectation, timed_suite
+from planning.errors import Mistake
 from planning.streams import StreamDefinition
 
 
@@ -13,13 +13,19 @@ def build_suite(definition: StreamDefinition) -> Suite:
     Besides every attribute being inside its domain, both streams must occur in the batch: without
     the other stream there is nothing to join with.
     """
+    from planning.joins.parameters import Parameters
+
     names = {attribute.name: attribute for attribute in definition.attributes}
-    stream = getattr(definition.parameters, "stream", "stream")
+    parameters = definition.parameters
+    stream = parameters.stream if isinstance(parameters, Parameters) else "stream"
     if stream not in names or len(names[stream].values) != 2:
-        raise InvalidInput(
-            f"attributes of stream {definition.stream} must name a category with two values for "
-            f"the expectations 'pairs', got {', '.join(names)}; name it in parameters.stream or "
-            "choose the expectations 'tuples'"
+        raise Mistake(
+            f"attributes of stream {definition.stream}",
+            "a category with two values for the expectations 'pairs'",
+            ", ".join(names),
+            "name it in parameters.stream or choose the expectations 'tuples'",
+            verb="name",
+            at=CHOICE,
         )
     columns = {attribute.name: str(attribute.type) for attribute in definition.attributes}
     rules = [rule for attribute in definition.attributes for rule in attribute_rules(attribute)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from expectations.building import (
-    LARGEST,
     Suite,
     attribute_rules,
     between,
     filled,
+    require,
     suite,
     time_rules,
 )
-from planning.errors import InvalidInput
+from planning.samples import LARGEST, time_column
 from planning.streams import StreamDefinition
 
 OBJECT = "object_id"
@@ -25,18 +25,12 @@ def build_suite(definition: StreamDefinition) -> Suite:
     The definition's attributes must give the domains of x and y; a domain for ``speed`` is
     optional, without one any speed from 0 upwards is accepted.
     """
-    attributes = {attribute.name: attribute for attribute in definition.attributes}
-    missing = [axis for axis in AXES if axis not in attributes]
-    if missing:
-        raise InvalidInput(
-            f"attributes of stream {definition.stream} must name {' and '.join(missing)} with "
-            f"their domain for the expectations 'positions', got {', '.join(attributes)}; "
-            "rename the columns or choose the expectations 'tuples'"
-        )
-    time_column = definition.samples.time_column or "time"
-    columns = {OBJECT: "text", time_column: "time"}
-    columns |= {name: attribute.type for name, attribute in attributes.items()}
-    rules = [filled(OBJECT), *time_rules(definition, time_column)]
+    remedy = "rename the columns or choose the expectations 'tuples'"
+    require(definition, AXES, "positions", remedy)
+    time = time_column(definition) or "time"
+    columns = {OBJECT: "text", time: "time"}
+    columns |= {attribute.name: attribute.type for attribute in definition.attributes}
+    rules = [filled(OBJECT), *time_rules(definition, time)]
     rules += [rule for attribute in definition.attributes for rule in attribute_rules(attribute)]
     if SPEED not in columns:
         columns[SPEED] = "float"

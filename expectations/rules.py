@@ -7,14 +7,17 @@ expectations are enforced; Great Expectations reports the others.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import expectations
-from expectations.building import LARGEST, Expectation, Suite
-from planning.errors import InvalidInput
+from expectations.building import CHOICE, Expectation, Suite
+from planning.errors import Mistake
+from planning.samples import LARGEST, WRONG_TYPE, interval, listed
+from planning.stages.batch_rules import ROW_RULE
 from planning.streams import StreamDefinition
 
 if TYPE_CHECKING:
@@ -24,42 +27,30 @@ NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
 IN_SET = "expect_column_values_to_be_in_set"
 MATCH = "expect_column_values_to_match_regex"
-EXISTS = "expect_column_to_exist"
 ROW_TYPES = (NOT_NULL, BETWEEN, IN_SET, MATCH)
-SHOWN_VALUES = 8
-
-WRONG_TYPE = {
-    "float": "is not a number",
-    "int": "is not a whole number",
-    "category": "is not a text",
-    "text": "is not a text",
-    "time": "is not a time (seconds since 1970 or ISO 8601)",
-}
 NOT_JSON = "not a JSON object"
 
 
 def available() -> list[str]:
     """Return the names of the suites: the modules here that have a ``build_suite``."""
-    found = [m.name for m in pkgutil.iter_modules(expectations.__path__)]
-    return sorted(n for n in found if hasattr(_module(n), "build_suite"))
+    modules = [module.name for module in pkgutil.iter_modules(expectations.__path__)]
+    return sorted(name for name in modules if hasattr(_module(name), "build_suite"))
 
 
 def suite_for(definition: StreamDefinition) -> Suite:
     """Return the suite that ``samples.expectations`` of the definition names."""
     name = definition.samples.expectations
     if name not in available():
-        raise InvalidInput(
-            f"samples.expectations of stream {definition.stream} must be one of "
-            f"{', '.join(available())}, got {name!r}; correct the name, or add "
-            f"expectations/{name}.py with a build_suite(definition)"
-        )
+        close = difflib.get_close_matches(name, available(), n=1)
+        add = f"correct the name, or add expectations/{name}.py with a build_suite(definition)"
+        remedy = f"did you mean {close[0]}? Otherwise {add}" if close else add
+        allowed = f"one of {', '.join(available())}"
+        raise Mistake("samples.expectations", allowed, repr(name), remedy, at=CHOICE)
     suite: Suite = _module(name).build_suite(definition)
     unknown = {e["type"] for e in suite["expectations"] if _is_row_type(e)} - set(ROW_TYPES)
     if unknown:
-        raise InvalidInput(
-            f"row-level expectations of suite {name!r} must be of the types "
-            f"{', '.join(ROW_TYPES)}, got {', '.join(sorted(unknown))}"
-        )
+        field, allowed = f"row-level expectations of suite {name!r}", ", ".join(ROW_TYPES)
+        raise Mistake(field, f"of the types {allowed}", ", ".join(sorted(unknown)), at=CHOICE)
     return suite
 
 
@@ -117,8 +108,8 @@ def reasons(suite: Suite, raw: str, line: str) -> Column:
     for rule in rules:
         if rule["severity"] == "critical":
             broken += [F.when(wrong, F.lit(text)) for wrong, text in _conditions(rule, raw)]
-    found = F.array_distinct(F.filter(F.array(*broken), lambda reason: reason.isNotNull()))
-    return F.when(F.col(line).isNotNull(), F.array(F.lit(NOT_JSON))).otherwise(found)
+    reasons_given = F.array_distinct(F.filter(F.array(*broken), lambda reason: reason.isNotNull()))
+    return F.when(F.col(line).isNotNull(), F.array(F.lit(NOT_JSON))).otherwise(reasons_given)
 
 
 def _conditions(rule: Expectation, raw: str) -> list[tuple[Column, str]]:
@@ -132,7 +123,7 @@ def _conditions(rule: Expectation, raw: str) -> list[tuple[Column, str]]:
         return [(column.isNull() & F.col(raw).getField(name).isNull(), f"{name} is missing")]
     if rule["type"] == IN_SET:
         values = kwargs["value_set"]
-        return [(~column.isin(*values), f"{name} is not one of {_listed(values)}")]
+        return [(~column.isin(*values), f"{name} is not one of {listed(values)}")]
     if rule["type"] == MATCH:
         return [(~column.rlike(kwargs["regex"]), f"{name} does not match {kwargs['regex']}")]
     low, high = kwargs.get("min_value"), kwargs.get("max_value")
@@ -141,7 +132,7 @@ def _conditions(rule: Expectation, raw: str) -> list[tuple[Column, str]]:
     finite = column.between(-LARGEST, LARGEST)
     return [
         (~finite, f"{name} is not finite"),
-        (finite & ~column.between(low, high), f"{name} is outside {_interval(low, high)}"),
+        (finite & ~column.between(low, high), f"{name} is outside {interval(low, high)}"),
     ]
 
 
@@ -150,26 +141,10 @@ def _module(name: str) -> Any:
 
 
 def _is_row_type(rule: Expectation) -> bool:
-    return str(rule["type"]).startswith("expect_column_values_")
+    return str(rule["type"]).startswith(ROW_RULE)
 
 
 def _col(name: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-def _interval(low: float, high: float) -> str:
-    """Return an interval as people write it.
-
-    >>> _interval(0.0, 100.0), _interval(0.0, LARGEST)
-    ('[0, 100]', '[0, inf)')
-    """
-    left = "(-inf" if low <= -LARGEST else f"[{low:.15g}"
-    right = "inf)" if high >= LARGEST else f"{high:.15g}]"
-    return f"{left}, {right}"
-
-
-def _listed(values: list[str]) -> str:
-    shown = ", ".join(values[:SHOWN_VALUES])
-    return shown if len(values) <= SHOWN_VALUES else f"{shown} … ({len(values)} values)"

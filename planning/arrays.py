@@ -67,8 +67,8 @@ def finite_array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Float
 def for_reading(values: ArrayLike) -> FloatArray:
     """Return a contiguous read-only float64 view, or a copy where none is possible.
 
-    Compiled code takes read-only and other arrays for two types: one kind alone spares it a second
-    compilation in the data path.
+    Compiled code treats read-only and writable arrays as two types: passing one kind only avoids a
+    second compilation in the data path.
 
     >>> for_reading(np.arange(2.0)).flags.writeable
     False

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from planning.errors import DefinitionError, Problem
+from planning.errors import DefinitionError, Mistake, Problem
 
 Place = tuple[str | int, ...]
 Lines = dict[Place, int]
 SHOWN_CHARACTERS = 60
-# How checks that see the whole definition name the field they found wrong.
-NAMED_FIELD = re.compile(r"((?:samples|queries|parameters|gate)\.[\w.\[\]]+):? (.+)", re.DOTALL)
-SENTENCE = re.compile(r"(.+?) must (\w+) (.+)", re.DOTALL)
-INSTEAD_OF_BE = {"be": "", "hold": "a condition with ", "name": "one of ", "have": "one with "}
 # What pydantic's findings mean to somebody who writes YAML.
 IN_YAML = {
     "bool_parsing": "true or false",
@@ -27,10 +22,16 @@ IN_YAML = {
     "dict_type": "a mapping",
     "float_parsing": "a number",
     "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "greater than or equal to {ge}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "less than or equal to {le}",
     "list_type": "a list",
+    "literal_error": "{expected}",
     "string_too_short": "a text of at least {min_length} character(s)",
     "string_type": "a text",
     "too_long": "a list of at most {max_length} item(s)",
@@ -109,7 +110,6 @@ def problems_of(
     lines: Lines,
     model: type[BaseModel],
     below: Place = (),
-    labels: Mapping[str, Place] | None = None,
     elsewhere: Mapping[str, str] | None = None,
 ) -> list[Problem]:
     """Return one problem per finding.
@@ -122,100 +122,50 @@ def problems_of(
         What was checked; an unknown field is compared with its fields.
     below
         Path of the part that was checked.
-    labels
-        Paths of parts that messages call by a name of their own, such as ``query cheap``.
     elsewhere
         Fields that are known in another section, and its name.
     """
-    found = []
+    problems = []
     for item in error.errors(include_url=False):
-        path = (*below, *item["loc"])
-        if item["type"] == "missing":
-            problem = _at(lines, file, path, "present", "nothing")
-        elif item["type"] == "extra_forbidden":
-            remedy = _spelling(str(path[-1]), _fields(model, item["loc"]), elsewhere or {})
-            shown = _shown(item["input"])
-            problem = _at(lines, file, path, "a known field", shown, remedy=remedy)
+        place: Place = (*below, *item["loc"])
+        kind, context = item["type"], item.get("ctx", {})
+        raised = context.get("error")
+        if isinstance(raised, Mistake):
+            problems.append(problem_of(raised, file, lines, below=place))
+            continue
+        allowed, got, remedy = "present", _shown(item["input"]), ""
+        if kind == "missing":
+            got = "nothing"
+        elif kind == "extra_forbidden":
+            allowed = "a known field"
+            remedy = _spelling(str(place[-1]), _fields(model, item["loc"]), elsewhere or {})
+        elif kind in IN_YAML:
+            allowed = IN_YAML[kind].format(**context)
+        elif raised is not None:
+            allowed, got = "valid", str(raised)
         else:
-            problem = _value_problem(dict(item), path, file, lines, labels or {})
-        found.append(problem)
-    return found
+            allowed = item["msg"].removeprefix("Input should be ")
+        field = field_name(place) or "definition"
+        problems.append(Problem(file, _line(lines, place), field, allowed, got, remedy))
+    return problems
 
 
-def _value_problem(
-    item: dict[str, Any], path: Place, file: str, lines: Lines, labels: Mapping[str, Place]
-) -> Problem:
-    if item["type"] in IN_YAML:
-        allowed = IN_YAML[item["type"]].format(**item.get("ctx", {}))
-        return _at(lines, file, path, allowed, _shown(item["input"]))
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    allowed, got, given = message.partition(", got ")
-    if not got:
-        given = "something else" if not path else _shown(item["input"])
-    if not path and (named := NAMED_FIELD.fullmatch(allowed)):
-        return _at(lines, file, _path(named[1]), named[2], given)
-    if sentence := SENTENCE.fullmatch(allowed):
-        what, verb, rest = sentence.groups()
-        exact = labels.get(what)
-        place = exact or next((labels[a] for a in labels if what.startswith(f"{a}:")), path)
-        name = f"{field_name(place)}: {what}" if place else what
-        if verb in INSTEAD_OF_BE:
-            verb, rest = "be", INSTEAD_OF_BE[verb] + rest
-        return _at(lines, file, place, rest, given, name=name, verb=verb)
-    return _at(lines, file, path, allowed, given)
+def problem_of(mistake: Mistake, file: str, lines: Lines, below: Place = ()) -> Problem:
+    """Return the problem; its field is the place, and what people call it if that is another."""
+    place = (*below, *mistake.at)
+    where, called = field_name(place), mistake.field
+    if not where or where == called or where.endswith(f".{called}"):
+        field = where or called
+    else:
+        field = f"{where}: {called}"
+    return Problem(
+        file, _line(lines, place), field, mistake.allowed, mistake.got, mistake.remedy, mistake.verb
+    )
 
 
-def _at(
-    lines: Lines,
-    file: str,
-    path: Place,
-    allowed: str,
-    given: str,
-    *,
-    name: str = "",
-    remedy: str = "",
-    verb: str = "be",
-) -> Problem:
-    """Return a problem on the line of the innermost part of ``path`` that the text has."""
-    line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), 1)
-    field = name or field_name(path) or "definition"
-    return Problem(file, line, field, allowed, given, remedy=remedy, verb=verb)
-
-
-def labels_of(document: Mapping[str, Any]) -> dict[str, Place]:
-    """Return where queries, pins and attributes lie, by the names that messages use.
-
-    >>> labels_of({"queries": {"inline": [{"name": "cheap"}, {}]}})
-    {'query cheap': ('queries', 'inline', 0), 'query 1': ('queries', 'inline', 1)}
-    """
-    labels: dict[str, Place] = {}
-    attributes = document.get("attributes")
-    for i, attribute in enumerate(attributes if isinstance(attributes, list | tuple) else ()):
-        if isinstance(attribute, dict):
-            labels[f"attribute {attribute.get('name')}"] = ("attributes", i)
-    for i, query in enumerate(_items(document, "queries", "inline")):
-        name = query.get("name") if isinstance(query, dict) else None
-        labels[f"query {name or i}"] = ("queries", "inline", i)
-    for i, _ in enumerate(_items(document, "parameters", "pins")):
-        labels[f"pin {i}"] = ("parameters", "pins", i)
-    return labels
-
-
-def _items(document: Mapping[str, Any], section: str, field: str) -> Sequence[Any]:
-    """Return a list of the unchecked document; nothing where it is no list."""
-    part = document.get(section)
-    items = part.get(field) if isinstance(part, dict) else None
-    return items if isinstance(items, list | tuple) else ()
-
-
-def _path(field: str) -> Place:
-    """Return the path of a field as people write it; the inverse of :func:`field_name`.
-
-    >>> _path("queries.inline[2].weight")
-    ('queries', 'inline', 2, 'weight')
-    """
-    steps = re.findall(r"\w+", field)
-    return tuple(int(step) if step.isdigit() else step for step in steps)
+def _line(lines: Lines, place: Place) -> int:
+    """Return the line of the innermost part of ``place`` that the text has."""
+    return next((lines[place[:n]] for n in range(len(place), -1, -1) if place[:n] in lines), 1)
 
 
 def _fields(model: type[BaseModel] | None, place: Place) -> list[str]:
@@ -234,7 +184,8 @@ def _section(annotation: Any) -> type[BaseModel] | None:
     """Return the model inside an annotation such as ``tuple[Query, ...]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for arg in get_args(annotation) if (found := _section(arg))), None)
+    inner = (_section(part) for part in get_args(annotation))
+    return next((model for model in inner if model is not None), None)
 
 
 def _spelling(name: str, known: list[str], elsewhere: Mapping[str, str]) -> str:

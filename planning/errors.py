@@ -54,8 +54,7 @@ class Mistake(InvalidInput):
     ) -> None:
         self.field, self.allowed, self.got, self.remedy = field, allowed, got, remedy
         self.verb, self.at = verb, at
-        text = f"{field} must {verb} {allowed}, got {got}"
-        super().__init__(f"{text}; {remedy}" if remedy else text)
+        super().__init__(_sentence(field, verb, allowed, got, remedy))
 
 
 class StatisticsError(InvalidInput):
@@ -79,7 +78,7 @@ class StoreError(PlanningError):
 
 
 class NoPlan(PlanningError, LookupError):
-    """The stream, or the version asked for, has no published plan."""
+    """The stream has no published plan, or not in this version."""
 
 
 class BatchRejected(PlanningError):
@@ -102,14 +101,13 @@ class Problem:
     line: int
     field: str
     allowed: str
-    given: str
+    got: str
     remedy: str = ""
     verb: str = "be"
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        text = f"{where}: {self.field} must {self.verb} {self.allowed}, got {self.given}"
-        return f"{text}; {self.remedy}" if self.remedy else text
+        return f"{where}: {_sentence(self.field, self.verb, self.allowed, self.got, self.remedy)}"
 
 
 class DefinitionError(InvalidInput):
@@ -118,6 +116,11 @@ class DefinitionError(InvalidInput):
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def _sentence(field: str, verb: str, allowed: str, got: str, remedy: str) -> str:
+    text = f"{field} must {verb} {allowed}, got {got}"
+    return f"{text}; {remedy}" if remedy else text
 
 
 def check_between(
@@ -130,20 +133,20 @@ def check_between(
     >>> check_between("throttle_fraction", 1.4, 0, 1, remedy="pass a fraction, not a percentage")
     Traceback (most recent call last):
     ...
-    planning.errors.InvalidInput: throttle_fraction must lie in [0, 1], got 1.4; pass a fraction, \
+    planning.errors.Mistake: throttle_fraction must lie in [0, 1], got 1.4; pass a fraction, \
 not a percentage
     >>> check_between("load", "half", 0, 1)
     Traceback (most recent call last):
     ...
-    planning.errors.InvalidInput: load must be a number, got 'half'
+    planning.errors.Mistake: load must be a number, got 'half'
     """
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{field} must be a number, got {value!r}") from None
+        raise Mistake(field, "a number", repr(value)) from None
     above = number > low if open_low else number >= low
     if math.isnan(number) or not above or number > high:
         bracket = "(" if open_low else "["
-        message = f"{field} must lie in {bracket}{low:g}, {high:g}], got {number:g}"
-        raise InvalidInput(f"{message}; {remedy}" if remedy else message)
+        allowed = f"in {bracket}{low:g}, {high:g}]"
+        raise Mistake(field, allowed, f"{number:g}", remedy, verb="lie")
     return number

@@ -11,7 +11,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from upath import UPath
 
@@ -19,6 +18,7 @@ from planning import families
 from planning.arrays import Columns
 from planning.artifacts import SigningKey, Store, TrustedKeys
 from planning.errors import InvalidInput
+from planning.families import Plan, Statistics
 from planning.home import Home
 from planning.samples import in_domain, read_columns, take
 from planning.stages.run import Run
@@ -65,7 +65,7 @@ def demo_samples(family: str, batch: int = 0) -> Columns:
 
 
 @cache
-def demo_statistics(family: str) -> Any:
+def demo_statistics(family: str) -> Statistics:
     """Return the statistics of the demo stream's first batch.
 
     >>> demo_statistics("sifter").samples
@@ -76,7 +76,7 @@ def demo_statistics(family: str) -> Any:
 
 
 @cache
-def demo_plan(family: str) -> Any:
+def demo_plan(family: str) -> Plan:
     """Return the plan made from the demo stream's first batch.
 
     >>> plan = demo_plan("sifter")

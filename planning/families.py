@@ -20,7 +20,7 @@ module           holds
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
 ``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``
 ``demo``         ``land(folder, batch, definition)``: generated samples of the demo stream
-``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan anew
+``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan
 ``printed``      optional: the paper's own algorithms where ours took their place and a
                  parameter still selects them
 ===============  ==========================================================================
@@ -28,32 +28,43 @@ module           holds
 At most two modules or subpackages are a family's own. What measures and reproduces lives in
 ``benchmarks/<family>``. Modules are imported on first use: a source node never loads a planner.
 
-The protocols below are what the frame may rely on.
+The protocols below are what the frame may rely on. What a family may leave out is marked optional
+and has a protocol of its own, so that ``isinstance`` tells whether it is there.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+    runtime_checkable,
+)
 
-from planning.arrays import BoolArray, Columns
-from planning.errors import InvalidInput
+from planning.arrays import BoolArray, Columns, IntArray
+from planning.errors import Mistake
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pydantic import BaseModel
     from upath import UPath
 
     from planning.home import Home
-    from planning.sections import Attribute, Gate, Queries, Samples
+    from planning.sections import Attribute, FamilyParameters, Gate, Queries, Samples, Validity
 
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
+SOLVER_STATUS = r"exact|within \d[\d.e-]*( expected)?|heuristic"
+"""What a planner may say of its plan, as a regular expression."""
 
 AnyParameters = TypeVar("AnyParameters", covariant=True)
-Self = TypeVar("Self")
 
 
 class Definition(Protocol[AnyParameters]):
@@ -63,31 +74,59 @@ class Definition(Protocol[AnyParameters]):
     """
 
     @property
-    def stream(self) -> str: ...
+    def stream(self) -> str:
+        """Name of the stream."""
+
     @property
-    def attributes(self) -> tuple[Attribute, ...]: ...
+    def family(self) -> str:
+        """Name of the family."""
+
     @property
-    def attribute_names(self) -> tuple[str, ...]: ...
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Attributes of the stream's tuples, with their domains."""
+
     @property
-    def parameters(self) -> AnyParameters: ...
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes, in the same order."""
+
     @property
-    def queries(self) -> Queries: ...
+    def parameters(self) -> AnyParameters:
+        """The family's own part."""
+
     @property
-    def samples(self) -> Samples: ...
+    def queries(self) -> Queries:
+        """Queries written in the definition, and the file that holds more."""
+
     @property
-    def gate(self) -> Gate: ...
+    def samples(self) -> Samples:
+        """Where samples come from, and what makes a batch usable."""
+
     @property
-    def demo(self) -> bool: ...
+    def gate(self) -> Gate:
+        """When a new plan may replace the published one."""
+
     @property
-    def source(self) -> str: ...
+    def validity(self) -> Validity:
+        """How long a plan may be used."""
+
+    @property
+    def demo(self) -> bool:
+        """Whether the stream makes its own samples."""
+
+    @property
+    def source(self) -> str:
+        """File that the definition was read from."""
 
 
 class Documented(Protocol):
     """Something that has a JSON form."""
 
-    def to_document(self) -> dict[str, Any]: ...
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+
     @classmethod
-    def from_document(cls: type[Self], document: dict[str, Any]) -> Self: ...
+    def from_document(cls, document: dict[str, Any]) -> Self:
+        """Return what a JSON form describes."""
 
 
 class Statistics(Documented, Protocol):
@@ -95,40 +134,76 @@ class Statistics(Documented, Protocol):
 
 
 class Setting(Protocol):
-    """What a shedder needs at one load: a dataclass, or a mapping from part to drop fraction."""
+    """What a shedder needs at one load: a dataclass."""
 
-
-Load = float | Sequence[float] | Mapping[str, float]
-"""A fraction in [0, 1]; for networks also a vector of input rates."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 class Plan(Documented, Protocol):
-    """Immutable, and a function of load."""
+    """Immutable, and a function of load, a fraction in [0, 1].
 
-    def at(self, load: Any) -> Any: ...
-    def predicted_quality(self, load: Any) -> float: ...
-    def summary(self) -> dict[str, Any]: ...
-    def to_bytes(self) -> bytes: ...
+    A plan for a network also takes a vector of input rates for the load.
+    """
+
+    def at(self, load: float) -> Setting | Mapping[str, float]:
+        """Return the setting at a load; for a network, the drop fraction of every arc."""
+
+    def predicted_quality(self, load: float) -> float:
+        """Return the quality to expect at a load; 1 means nothing lost."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a person wants to know at a glance."""
+
+    def to_bytes(self) -> bytes:
+        """Return the compact form."""
+
     @classmethod
-    def from_bytes(cls: type[Self], payload: bytes) -> Self: ...
+    def from_bytes(cls, payload: bytes) -> Self:
+        """Return the plan of a compact form."""
+
+
+@runtime_checkable
+class PassesFraction(Protocol):
+    """Optional: a plan that tells how much of the stream it will pass."""
+
+    def passed_fraction(self, load: float) -> float:
+        """Return the fraction of the stream that is expected to pass at a load."""
 
 
 class ItemCounts(Protocol):
     """What every family's counters offer."""
 
     @property
-    def passed_fraction(self) -> float: ...
+    def offered(self) -> int | IntArray:
+        """Items offered, in as many rows as the family tells apart."""
+
+    @property
+    def dropped(self) -> int | IntArray:
+        """Items dropped, in the same rows."""
+
+    @property
+    def passed_fraction(self) -> float:
+        """Fraction of what was offered that passed."""
 
 
 class Shedder(Protocol):
     """Decides on batches and single items; never raises into the data path."""
 
     @property
-    def counters(self) -> Any: ...
-    def offer(self, batch: Any) -> BoolArray: ...
-    def offer_one(self, item: Any) -> Any: ...
-    def set_load(self, load: Any) -> None: ...
-    def swap(self, plan: Any) -> None: ...
+    def counters(self) -> ItemCounts:
+        """What has been counted so far."""
+
+    def offer(self, batch: Any) -> BoolArray:
+        """Decide on a batch: True where an item, or a part of it, is kept."""
+
+    def offer_one(self, item: Any) -> bool | BoolArray:
+        """Decide on one item, or on every part of it."""
+
+    def set_load(self, load: float) -> None:
+        """Follow a new load."""
+
+    def swap(self, plan: Plan) -> None:
+        """Follow a new plan at the same load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,69 +244,95 @@ class ParametersRoom(Protocol):
     """``planning.<family>.parameters``."""
 
     @property
-    def Parameters(self) -> type[BaseModel]: ...  # noqa: N802
+    def Parameters(self) -> type[FamilyParameters]:
+        """The family's part of a definition, with what it may say of the whole."""
 
 
 class StatisticsRoom(Protocol):
     """``planning.<family>.statistics``."""
 
+    def build(self, samples: Columns, definition: Definition[Any]) -> Statistics:
+        """Summarise samples in memory; the family's Spark app gives the same bytes."""
+
     @property
-    def Statistics(self) -> type[Statistics]: ...  # noqa: N802
-    def build(self, samples: Columns, definition: Definition[Any]) -> Statistics: ...
+    def Statistics(self) -> type[Statistics]:
+        """The bounded summary of samples."""
 
 
 class PlannerRoom(Protocol):
     """``planning.<family>.planner``."""
 
-    def plan(self, statistics: Statistics, definition: Definition[Any]) -> Plan: ...
+    def plan(self, statistics: Statistics, definition: Definition[Any]) -> Plan:
+        """Make the plan; the same statistics give the same bytes."""
+
+    def solver_status(self, plan: Plan, definition: Definition[Any]) -> str:
+        """Return how good the plan is known to be: ``exact``, ``within <eps>`` or ``heuristic``.
+
+        ``within 0.1`` promises at most a tenth less than the best, ``within 0.1 expected`` that
+        much on average. See :data:`SOLVER_STATUS`.
+        """
 
 
 class PlanRoom(Protocol):
     """``planning.<family>.plan``."""
 
     @property
-    def Plan(self) -> type[Plan]: ...  # noqa: N802
+    def Plan(self) -> type[Plan]:
+        """What is published."""
+
     @property
-    def PlanDocument(self) -> type[Any]: ...  # noqa: N802
+    def PlanDocument(self) -> type[Any]:
+        """The msgspec type of the JSON form."""
 
 
 class ShedderRoom(Protocol):
     """``planning.<family>.shedder``."""
 
-    def Shedder(self, plan: Plan, load: Any) -> Shedder: ...  # noqa: N802
+    def Shedder(self, plan: Plan, load: float) -> Shedder:
+        """Return a shedder that follows a plan at a load."""
 
 
 class SimulateRoom(Protocol):
     """``planning.<family>.simulate``."""
 
     def evaluate(
-        self,
-        plan: Plan,
-        samples: Columns,
-        definition: Definition[Any],
-        loads: Sequence[float],
-    ) -> tuple[Outcome, ...]: ...
+        self, plan: Plan, samples: Columns, definition: Definition[Any], loads: Sequence[float]
+    ) -> tuple[Outcome, ...]:
+        """Shed samples with a plan at several loads, beside random dropping."""
 
 
 class FiguresRoom(Protocol):
     """``planning.<family>.figures``."""
 
-    def draw(self, plan: Plan, axes: Axes) -> None: ...
+    def draw(self, plan: Plan, axes: Axes) -> None:
+        """Draw the plan."""
+
+
+@runtime_checkable
+class FurtherFigures(Protocol):
+    """Optional: figures that show more than the plan."""
+
+    def further(
+        self, plan: Plan, samples: Columns, definition: Definition[Any]
+    ) -> Iterable[tuple[str, Callable[[Axes], None]]]:
+        """Return captions, each with what draws its figure."""
 
 
 class DemoRoom(Protocol):
     """``planning.<family>.demo``."""
 
-    def land(self, folder: UPath, batch: int, definition: Definition[Any]) -> UPath: ...
+    def land(self, folder: UPath, batch: int, definition: Definition[Any]) -> UPath:
+        """Write a batch of generated samples into a landing folder; return the file."""
 
 
 class ReevaluationRoom(Protocol):
-    """``planning.<family>.reevaluation``."""
+    """``planning.<family>.reevaluation``; optional."""
 
-    def due(self, home: Home, definition: Definition[Any], now_s: float) -> tuple[bool, str]: ...
-    def record(
-        self, home: Home, definition: Definition[Any], plan: Plan, now_s: float
-    ) -> object: ...
+    def due(self, home: Home, definition: Definition[Any], now_s: float) -> tuple[bool, str]:
+        """Return whether a scheduled run should plan, and why."""
+
+    def record(self, home: Home, definition: Definition[Any], plan: Plan, now_s: float) -> object:
+        """Note what a run came to, for the next decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +383,8 @@ def family(name: str) -> Family:
     >>> family("sieve")
     Traceback (most recent call last):
     ...
-    planning.errors.InvalidInput: family must be one of sifter, lira, attributes, joins, fit, \
-got 'sieve'
+    planning.errors.Mistake: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
     """
     if name not in NAMES:
-        raise InvalidInput(f"family must be one of {', '.join(NAMES)}, got {name!r}")
+        raise Mistake("family", f"one of {', '.join(NAMES)}", repr(name))
     return Family(name)

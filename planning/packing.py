@@ -88,9 +88,14 @@ def table(values: ArrayLike, shape: tuple[int, ...], what: str, name: str) -> ND
     planning.errors.ArtifactError: joins plan must hold 1 x 2 values of density, got: 1; \
 fetch it again from the store
     """
-    array = np.asarray(values)
+    sizes = " x ".join(str(length) for length in shape)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise damaged(what, f"hold {sizes} values of {name}", "rows of several lengths") from None
+    if array.dtype.kind == "O":  # whole numbers beyond 64 bits
+        raise damaged(what, f"hold numbers of 64 bits in {name}", "larger ones")
     if array.size != math.prod(shape):
-        sizes = " x ".join(str(length) for length in shape)
         raise damaged(what, f"hold {sizes} values of {name}", array.size)
     return array.reshape(shape)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from upath import UPath
 
-from planning.errors import InvalidInput
+from planning.errors import Mistake
+from planning.families import Definition
 from planning.home import Home
 from planning.streams import StreamDefinition
 
@@ -16,8 +17,10 @@ FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope"})
 """What a written query may hold."""
 
 
-def written_queries(definition: StreamDefinition) -> list[dict[str, Any]]:
+def written_queries(definition: Definition[Any]) -> list[dict[str, Any]]:
     """Return the queries of a definition, inline ones first, then those of its file.
+
+    A file is looked for beside the definition; a planning run reads its own copy.
 
     >>> from planning.examples import demo_definition
     >>> written_queries(demo_definition("lira"))[0]["name"]
@@ -29,27 +32,50 @@ def written_queries(definition: StreamDefinition) -> list[dict[str, Any]]:
     return entries
 
 
-def locate(file: str, source: str = "") -> UPath:
-    """Return where a queries file lies: beside its definition if there, else below the home."""
-    beside = Path(source).parent / file if source else None
-    if beside is not None and beside.is_file():
-        return UPath(beside)
-    return Home.from_environment().resolve(file)
+def locate(file: str, source: str, home: Home | None = None) -> UPath:
+    """Return where a file of queries lies: beside its definition if there, else below a home.
+
+    >>> locate("ticks.jsonl", "/streams/ticks.yaml").as_posix()
+    '/streams/ticks.jsonl'
+    >>> locate("ticks.jsonl", "/streams/ticks.yaml", Home.at("/srv/headgate")).as_posix()
+    '/srv/headgate/ticks.jsonl'
+    """
+    beside = Home.at(Path(source).parent).resolve(file)
+    return beside if home is None or beside.exists() else home.resolve(file)
+
+
+def located(definition: StreamDefinition, home: Home) -> StreamDefinition:
+    """Return the definition with the whole path of its file of queries, if it has one."""
+    file, source = definition.queries.file, definition.source
+    return definition if file is None else with_file(definition, locate(file, source, home))
+
+
+def with_file(definition: StreamDefinition, path: UPath) -> StreamDefinition:
+    """Return the definition with its queries read from another file."""
+    queries = definition.queries.model_copy(update={"file": str(path)})
+    return definition.model_copy(update={"queries": queries})
+
+
+def content(path: UPath) -> bytes:
+    """Return a file of queries as it is."""
+    try:
+        return bytes(path.read_bytes())
+    except OSError as error:
+        raise _unfit(
+            "readable", path, error.strerror or error,
+            "give a path beside the definition, below the home, or a URL",
+        ) from None  # fmt: skip
 
 
 def read(path: UPath) -> list[dict[str, Any]]:
     """Read a file of queries: JSON lines, or Parquet with ``<attribute>_low`` / ``_high``."""
+    data = content(path)
+    if path.suffix == ".parquet":
+        return _read_parquet(data, path)
     try:
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InvalidInput(
-            f"queries.file must be readable, got {path} ({error.strerror or error}); "
-            "give a path beside the definition, below the home, or a URL"
-        ) from None
+        lines = data.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"queries.file must be UTF-8, got {path} ({error})") from None
+        raise _unfit("UTF-8", path, error) from None
     entries = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -57,25 +83,26 @@ def read(path: UPath) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
         except json.JSONDecodeError as error:
-            raise InvalidInput(f"{path}:{number} must be one JSON object, got {error}") from None
+            raise Mistake(f"{path}:{number}", "one JSON object", str(error)) from None
         if not isinstance(entry, dict):
-            raise InvalidInput(f"{path}:{number} must be one JSON object, got {line[:60]!r}")
+            raise Mistake(f"{path}:{number}", "one JSON object", repr(line[:60]))
         entries.append(entry)
     return entries
 
 
-def _read_parquet(path: UPath) -> list[dict[str, Any]]:
+def _read_parquet(data: bytes, path: UPath) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with path.open("rb") as stream:
-        try:
-            rows = parquet.read_table(stream).to_pylist()
-        except pa.ArrowInvalid as error:
-            raise InvalidInput(
-                f"queries.file must be Parquet, got {path} ({error}); write it again, or as .jsonl"
-            ) from None
+    try:
+        rows = parquet.read_table(pa.BufferReader(data)).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise _unfit("Parquet", path, error, "write it again, or as .jsonl") from None
     return [_entry(row) for row in rows]
+
+
+def _unfit(allowed: str, path: UPath, why: object, remedy: str = "") -> Mistake:
+    return Mistake("queries.file", allowed, f"{path} ({why})", remedy, at=("queries", "file"))
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:

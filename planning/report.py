@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader
 from upath import UPath
 
 from planning import families
+from planning.families import FurtherFigures
 from planning.pictures import NAIVE, OURS, PREDICTED, svg
 
 if TYPE_CHECKING:
@@ -84,14 +85,12 @@ def picture(trial: Trial) -> bytes:
 
 
 def further_pictures(trial: Trial) -> list[tuple[str, bytes]]:
-    """Return what else the family shows (``figures.further``, optional): captions and SVGs."""
-    further = getattr(families.family(trial.definition.family).room("figures"), "further", None)
-    if further is None:
+    """Return what else the family shows: captions and SVGs."""
+    figures = families.family(trial.definition.family).room("figures")
+    if not isinstance(figures, FurtherFigures):
         return []
-    pictures = []
-    for caption, draw in further(trial.published.plan, trial.samples, trial.definition):
-        pictures.append((caption, svg(partial(_on_axes, draw), *SIZE)))
-    return pictures
+    further = figures.further(trial.published.plan, trial.samples, trial.definition)
+    return [(caption, svg(partial(_on_axes, draw), *SIZE)) for caption, draw in further]
 
 
 def _on_axes(draw: Callable[[Axes], None], figure: Figure) -> None:

@@ -1,9 +1,12 @@
-"""Samples in memory: from Parquet or JSON-lines files to columns."""
+"""Samples in memory: from Parquet or JSON-lines files to columns, and the rules for their rows."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,21 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 from upath import UPath
 
-from planning.arrays import BoolArray, Columns
+from planning.arrays import BoolArray, Columns, FloatArray
 from planning.errors import StatisticsError
 from planning.sections import Attribute
 from planning.streams import StreamDefinition
+
+LARGEST = sys.float_info.max
+SHOWN_VALUES = 8
+WRONG_TYPE = {
+    "float": "is not a number",
+    "int": "is not a whole number",
+    "category": "is not a text",
+    "text": "is not a text",
+    "time": "is not a time (seconds since 1970 or ISO 8601)",
+}
+"""Why a value that is not of the declared type sends its row to quarantine."""
 
 
 def read_columns(path: UPath, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -116,52 +130,72 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def typed(columns: Columns, definition: StreamDefinition) -> dict[str, np.ndarray]:
-    """Return the columns with numbers where the definition has them.
+    """Return the columns with numbers where the definition has them, times as seconds.
 
-    A text that spells no number becomes infinite, which no domain holds; null becomes NaN.
+    What is not of the declared type becomes infinite, which no domain holds; null becomes NaN.
 
     >>> from planning.examples import demo_definition
     >>> ticks = {"price": np.array(["5", "cheap"]), "volume": np.array([1.0, 2.0])}
     >>> typed(ticks, demo_definition("sifter"))
     {'price': array([ 5., inf]), 'volume': array([1., 2.])}
     """
-    numeric = {a.name for a in definition.attributes if a.type != "category"}
-    return {n: _numbers(values) if n in numeric else values for n, values in columns.items()}
+    kinds: dict[str | None, str] = {time_column(definition): "time"}
+    kinds |= {attribute.name: attribute.type for attribute in definition.attributes}
+    numbers = {}
+    for name, values in columns.items():
+        if kinds.get(name, "category") == "category":
+            numbers[name] = values
+        else:
+            read, wrong = _numbers(values, kinds[name])
+            numbers[name] = np.where(wrong, np.inf, read)
+    return numbers
 
 
-def _numbers(values: np.ndarray) -> np.ndarray:
-    if np.issubdtype(values.dtype, np.number):
-        return values
-    return np.array([_number(value) for value in values.tolist()], dtype=np.float64)
+def time_column(definition: StreamDefinition) -> str | None:
+    """Return the column that holds a row's time, if there is one; positions always have one.
+
+    >>> from planning.examples import demo_definition
+    >>> time_column(demo_definition("lira")), time_column(demo_definition("sifter"))
+    ('time', None)
+    """
+    samples = definition.samples
+    return samples.time_column or ("time" if samples.expectations == "positions" else None)
 
 
-def _number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.inf
+def broken_rules(
+    columns: Columns, definition: StreamDefinition, latest_s: float = LARGEST
+) -> dict[str, BoolArray]:
+    """Return which rows break a rule, by the reason that the quarantine gives.
 
-
-def blamed(columns: Columns, definition: StreamDefinition) -> str:
-    """Return which attributes put rows outside the domain, and how many; empty if none does.
+    Every attribute must be there, unless it may be null, of its type, and inside its domain; a time
+    must not lie after ``latest_s``. Spark applies the same rules (``expectations``); in memory, NaN
+    counts as missing.
 
     >>> from planning.examples import demo_definition
     >>> ticks = {"price": np.array([5.0, np.nan, 101.0]), "volume": np.array([1.0, 2.0, 3.0])}
-    >>> blamed(ticks, demo_definition("sifter"))
-    'missing, no number or outside its domain: price in 2 rows'
+    >>> {reason: rows.tolist() for reason, rows in
+    ...  broken_rules(ticks, demo_definition("sifter")).items()}
+    {'price is missing': [False, True, False], 'price is outside [0, 100]': [False, False, True]}
     """
-    counts = {}
+    broken: dict[str, BoolArray] = {}
     for attribute in definition.attributes:
-        alone = definition.model_copy(update={"attributes": (attribute,)})
-        counts[attribute.name] = int((~in_domain(columns, alone)).sum())
-    bad = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
-    return f"missing, no number or outside its domain: {bad} rows" if bad else ""
+        name, values = attribute.name, columns[attribute.name]
+        if attribute.type == "category":
+            reasons = _broken_categories(values, attribute)
+        else:
+            reasons = _broken_numbers(values, name, attribute.type, *attribute.bounds)
+        if name in definition.nullable:
+            del reasons[f"{name} is missing"]
+        broken |= reasons
+    time = time_column(definition)
+    own_rules = latest_s < LARGEST or time not in definition.attribute_names
+    if time is not None and time in columns and own_rules:
+        broken |= _broken_numbers(columns[time], time, "time", -LARGEST, latest_s)
+    return {reason: rows for reason, rows in broken.items() if rows.any()}
 
 
 def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:
-    """Return which rows have every attribute finite and inside its domain, or null if it may be.
+    """Return which rows break no rule.
 
     >>> from planning.examples import demo_definition
     >>> ticks = {"price": np.array([5.0, np.nan, 101.0]), "volume": np.array([1.0, 2.0, 3.0])}
@@ -169,23 +203,79 @@ def in_domain(columns: Columns, definition: StreamDefinition) -> BoolArray:
     [True, False, False]
     """
     keep = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
-    for attribute in definition.attributes:
-        values = columns[attribute.name]
-        good = _inside(values, attribute)
-        if attribute.name in definition.nullable:
-            null = [value is None or value != value for value in values.tolist()]
-            good |= np.array(null, dtype=np.bool_)
-        keep &= good
+    for rows in broken_rules(columns, definition).values():
+        keep &= ~rows
     return keep
 
 
-def _inside(values: np.ndarray, attribute: Attribute) -> BoolArray:
-    if attribute.type == "category":
-        return np.isin(values.astype(str), attribute.values)
-    low, high = attribute.bounds
-    numbers = np.asarray(values, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.asarray((numbers >= low) & (numbers <= high))
+def _broken_numbers(
+    values: np.ndarray, name: str, kind: str, low: float, high: float
+) -> dict[str, BoolArray]:
+    numbers, wrong = _numbers(values, kind)
+    missing, finite = np.isnan(numbers), np.isfinite(numbers)
+    return {
+        f"{name} is missing": missing & ~wrong,
+        f"{name} {WRONG_TYPE[kind]}": wrong,
+        f"{name} is not finite": ~missing & ~finite,
+        f"{name} is outside {interval(low, high)}": finite & ((numbers < low) | (numbers > high)),
+    }
+
+
+def _broken_categories(values: np.ndarray, attribute: Attribute) -> dict[str, BoolArray]:
+    null = np.array([value is None or value != value for value in values.tolist()], dtype=np.bool_)
+    known = np.isin(values.astype(str), attribute.values)
+    return {
+        f"{attribute.name} is missing": null,
+        f"{attribute.name} is not one of {listed(attribute.values)}": ~null & ~known,
+    }
+
+
+def _numbers(values: np.ndarray, kind: str) -> tuple[FloatArray, BoolArray]:
+    """Return values as numbers, NaN where there is none, and which ones are of another type."""
+    if np.issubdtype(values.dtype, np.number):
+        numbers = values.astype(np.float64)
+        wrong = np.zeros(numbers.shape, dtype=np.bool_)
+    else:
+        read = [_number(value, kind) for value in values.tolist()]
+        wrong = np.array([number is None for number in read], dtype=np.bool_)
+        numbers = np.array([np.nan if n is None else n for n in read], dtype=np.float64)
+    if kind == "int":
+        wrong |= np.isfinite(numbers) & (np.rint(numbers) != numbers)
+    return np.where(wrong, np.nan, numbers), wrong
+
+
+def _number(value: Any, kind: str) -> float | None:
+    """Return a value as a number, NaN if it is null; None if it is of another type."""
+    if value is None:
+        return math.nan
+    with suppress(TypeError, ValueError):
+        return float(value)
+    if kind == "time":
+        with suppress(TypeError, ValueError):
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
+def interval(low: float, high: float) -> str:
+    """Return an interval as people write it.
+
+    >>> interval(0.0, 100.0), interval(0.0, LARGEST)
+    ('[0, 100]', '[0, inf)')
+    """
+    left = "(-inf" if low <= -LARGEST else f"[{low:.15g}"
+    right = "inf)" if high >= LARGEST else f"{high:.15g}]"
+    return f"{left}, {right}"
+
+
+def listed(values: Sequence[str]) -> str:
+    """Return the first of some values, and how many there are if that is not all.
+
+    >>> listed(["buy", "sell"]), listed([str(i) for i in range(10)])
+    ('buy, sell', '0, 1, 2, 3, 4, 5, 6, 7 … (10 values)')
+    """
+    shown = ", ".join(values[:SHOWN_VALUES])
+    return shown if len(values) <= SHOWN_VALUES else f"{shown} … ({len(values)} values)"
 
 
 def take(columns: Columns, keep: BoolArray) -> dict[str, np.ndarray]:

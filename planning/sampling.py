@@ -40,7 +40,7 @@ def stable_keys(columns: Sequence[NDArray[np.generic]]) -> KeyArray:
 
 
 def in_holdout(keys: KeyArray, fraction: float) -> BoolArray:
-    """Tell which rows are held out: those in the first ``fraction`` of all possible keys.
+    """Return which rows are held out: those in the first ``fraction`` of all possible keys.
 
     >>> in_holdout(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 0.5).tolist()
     [True, False, False]

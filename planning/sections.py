@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from planning.errors import Mistake
+
+if TYPE_CHECKING:
+    from planning.families import Definition
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """Base of every part of a definition: immutable, and a typing error is an error.
+    """Base of every part of a definition: immutable, and an unknown field is an error.
 
     Examples
     --------
@@ -48,16 +54,15 @@ class Attribute(Section):
     def _domain_fits_type(self) -> Self:
         if self.type == "category":
             if len(self.values) < 2 or len(set(self.values)) != len(self.values):
-                raise ValueError(
-                    f"a category attribute with at least two distinct values, "
-                    f"got values: {list(self.values)}"
-                )
+                allowed = "at least two distinct values of a category"
+                raise Mistake("values", allowed, str(list(self.values)), at=("values",))
             return self
         if self.domain is None:
-            raise ValueError("an attribute with domain: [low, high], got none")
+            raise Mistake("domain", "[low, high]", "nothing", at=("domain",))
         low, high = self.domain
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"an attribute with finite domain low < high, got [{low:g}, {high:g}]")
+            given = f"[{low:g}, {high:g}]"
+            raise Mistake("domain", "finite, with low < high", given, at=("domain",))
         return self
 
     @property
@@ -79,7 +84,9 @@ class Samples(Section):
     landing: str = Field("", description="Folder or URL; empty: landing/<stream> in the home.")
     format: Literal["parquet", "jsonl"] = Field("parquet", description="Format of the files.")
     time_column: str | None = Field(None, description="A further column with a row's time.")
-    settle_s: float = Field(5.0, ge=0, description="JSON lines count so long after the last write.")
+    settle_s: float = Field(
+        5.0, ge=0, description="JSON lines are read this many seconds after the last write."
+    )
     expectations: str = Field("tuples", description="Suite that judges the rows on Spark.")
     min_rows: int = Field(100, ge=1, description="Fewer clean rows reject the batch.")
     max_quarantined: Fraction = Field(0.1, description="A larger share of bad rows rejects it.")
@@ -106,10 +113,11 @@ class Query(Section):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         if self.where is not None and self.ranges:
-            raise ValueError("a query with either ranges or where, got both")
-        for attribute, (low, high) in self.ranges.items():
+            raise Mistake("query", "either ranges or where", "both", verb="have")
+        for name, (low, high) in self.ranges.items():
             if not low <= high:
-                raise ValueError(f"a range low <= high on {attribute}, got [{low:g}, {high:g}]")
+                at = ("ranges", name)
+                raise Mistake(name, "a range with low <= high", f"[{low:g}, {high:g}]", at=at)
         return self
 
 
@@ -153,7 +161,7 @@ class Gate(Section):
     @classmethod
     def _some_loads(cls, loads: tuple[float, ...]) -> tuple[float, ...]:
         if not loads:
-            raise ValueError("at least one load in (0, 1]")
+            raise Mistake("loads", "at least one load in (0, 1]", "none")
         return loads
 
 
@@ -183,3 +191,26 @@ class Retention(Section):
 
     versions: int = Field(50, ge=2, description="Published versions that are kept.")
     runs: int = Field(20, ge=1, description="Runs whose files are kept.")
+
+
+class FamilyParameters(Section):
+    """Base of every family's ``Parameters``, with what a family may say of a whole definition.
+
+    Examples
+    --------
+    >>> from planning.sifter.parameters import Parameters
+    >>> issubclass(Parameters, FamilyParameters), Parameters.uses_queries
+    (True, True)
+    """
+
+    uses_queries: ClassVar[bool] = True
+    """Whether the family plans for queries; if not, a definition may hold none."""
+    definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Section and field to the default that the family prefers to the general one."""
+
+    def check_definition(self, definition: Definition[Any]) -> None:
+        """Raise :class:`~planning.errors.Mistake` if the whole does not suit the family."""
+
+    def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the attributes that may be null; most families need every value."""
+        return frozenset()

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from planning.arrays import IntArray
 
 AnyPlan = TypeVar("AnyPlan")
@@ -67,6 +65,7 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 class ItemCounters:
     """Items offered and dropped, in as many rows as the family tells apart.
 
+    >>> import numpy as np
     >>> ItemCounters(np.array([6, 4]), np.array([5, 0])).passed_fraction
     0.5
     """
@@ -84,6 +83,7 @@ class ItemCounters:
 def batch_size(batch: Any) -> int:
     """Return the number of items in a batch: columns by name, an array of rows, or a sequence.
 
+    >>> import numpy as np
     >>> batch_size({"x": [1.0, 2.0], "y": [3.0, 4.0]}), batch_size(np.zeros((3, 2)))
     (2, 3)
     """

@@ -13,22 +13,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    Field,
-    SerializeAsAny,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from planning import families
-from planning.definition_errors import Lines, labels_of, problems_of, read_yaml
-from planning.errors import DefinitionError, Problem
-from planning.sections import Attribute, Gate, Queries, Retention, Samples, Section, Validity
+from planning.definition_errors import Lines, problems_of, read_yaml
+from planning.errors import DefinitionError, InvalidInput, Mistake, Problem
+from planning.families import Definition
+from planning.sections import (
+    Attribute,
+    FamilyParameters,
+    Gate,
+    Queries,
+    Retention,
+    Samples,
+    Section,
+    Validity,
+)
 
+OfFamily = TypeVar("OfFamily", bound=FamilyParameters)
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 CRON_FIELDS = 5
 PRESETS = ("@once", "@hourly", "@daily", "@weekly", "@monthly")
@@ -57,7 +61,7 @@ class StreamDefinition(Section):
     attributes: tuple[Attribute, ...] = Field(min_length=1)
     samples: Samples = Field(default_factory=Samples)
     queries: Queries = Field(default_factory=Queries)
-    parameters: SerializeAsAny[BaseModel] = Field(default_factory=Section)
+    parameters: SerializeAsAny[FamilyParameters] = Field(default_factory=FamilyParameters)
     schedule: str | None = None
     gate: Gate = Field(default_factory=Gate)
     validity: Validity = Field(default_factory=Validity)
@@ -68,16 +72,15 @@ class StreamDefinition(Section):
     @classmethod
     def _name_is_a_path_and_an_id(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError(
-                "a name of lower-case letters, digits, - and _, starting with a letter"
-            )
+            allowed = "a name of lower-case letters, digits, - and _, starting with a letter"
+            raise Mistake("stream", allowed, repr(name))
         return name
 
     @field_validator("family")
     @classmethod
     def _family_exists(cls, name: str) -> str:
         if name not in families.NAMES:
-            raise ValueError(f"one of {', '.join(families.NAMES)}")
+            raise Mistake("family", f"one of {', '.join(families.NAMES)}", repr(name))
         return name
 
     @field_validator("attributes")
@@ -85,7 +88,7 @@ class StreamDefinition(Section):
     def _names_differ(cls, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         twice = [n for n, c in Counter(a.name for a in attributes).items() if c > 1]
         if twice:
-            raise ValueError(f"attributes with distinct names, got {', '.join(twice)} twice")
+            raise Mistake("attributes", "distinct names", f"{', '.join(twice)} twice", verb="have")
         return attributes
 
     @field_validator("schedule")
@@ -97,44 +100,38 @@ class StreamDefinition(Section):
             return schedule
         if len(schedule.split()) == CRON_FIELDS and croniter.is_valid(schedule):
             return schedule
-        raise ValueError(f"a cron expression of five fields, one of {', '.join(PRESETS)}, or null")
+        allowed = f"a cron expression of five fields, one of {', '.join(PRESETS)}, or null"
+        raise Mistake("schedule", allowed, repr(schedule))
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
         self._check_queries()
-        check = getattr(self.parameters, "check_definition", None)
-        if check is not None:
-            check(self)
+        self.parameters.check_definition(self)
         unknown = sorted(set(self.gate.holdout_by) - set(self.sample_columns))
         if unknown:
-            raise ValueError(
-                f"gate.holdout_by columns of the samples ({', '.join(self.sample_columns)}), "
-                f"got {', '.join(unknown)}"
-            )
+            allowed = f"columns of the samples ({', '.join(self.sample_columns)})"
+            at = ("gate", "holdout_by")
+            raise Mistake("gate.holdout_by", allowed, ", ".join(unknown), at=at)
         return self
 
     def _check_queries(self) -> None:
-        if self.queries != Queries() and not getattr(self.parameters, "uses_queries", True):
+        if self.queries != Queries() and not self.parameters.uses_queries:
             field = "file" if self.queries.file else "inline"
-            given = self.queries.file or len(self.queries.inline)
-            raise ValueError(
-                f"queries.{field} absent: family {self.family} plans without queries, got {given}"
-            )
+            got = self.queries.file or str(len(self.queries.inline))
+            allowed = f"absent: family {self.family} plans without queries"
+            raise Mistake(f"queries.{field}", allowed, got, at=("queries", field))
         bounds = {attribute.name: attribute.bounds for attribute in self.attributes}
         for i, query in enumerate(self.queries.inline):
+            at = ("queries", "inline", i, "ranges")
             unknown = sorted(set(query.ranges) - set(bounds))
             if unknown:
-                raise ValueError(
-                    f"queries.inline[{i}].ranges ranges of the attributes {', '.join(bounds)}, "
-                    f"got {', '.join(unknown)}"
-                )
+                allowed = f"ranges of the attributes {', '.join(bounds)}"
+                raise Mistake("ranges", allowed, ", ".join(unknown), at=at)
             for name, (low, high) in query.ranges.items():
                 least, most = bounds[name]
                 if high < least or low > most:
-                    raise ValueError(
-                        f"queries.inline[{i}].ranges.{name} a range that meets the domain "
-                        f"[{least:g}, {most:g}], got [{low:g}, {high:g}]"
-                    )
+                    allowed = f"a range that meets the domain [{least:g}, {most:g}]"
+                    raise Mistake(name, allowed, f"[{low:g}, {high:g}]", at=(*at, name))
 
     @cached_property
     def attribute_names(self) -> tuple[str, ...]:
@@ -151,16 +148,25 @@ class StreamDefinition(Section):
     @cached_property
     def nullable(self) -> frozenset[str]:
         """Return the attributes that may be null; most families need every value."""
-        ask = getattr(self.parameters, "optional_attributes", None)
-        return ask(self.attribute_names) if ask is not None else frozenset()
+        return self.parameters.optional_attributes(self.attribute_names)
 
     @property
     def landing(self) -> str:
         """Landing place of the samples; below the home unless the definition names another."""
         return self.samples.landing or f"landing/{self.stream}"
 
+    def of(self, parameters: type[OfFamily]) -> Definition[OfFamily]:
+        """Return the definition as one with the parameters of a family, which it must have."""
+        definition: Definition[FamilyParameters] = self
+        if not isinstance(self.parameters, parameters):
+            raise InvalidInput(
+                f"stream {self.stream} must be of the family of {parameters.__module__}, got "
+                f"{self.family}"
+            )
+        return cast("Definition[OfFamily]", definition)
+
     def with_parameters(self, changes: dict[str, Any]) -> StreamDefinition:
-        """Return the definition with some family parameters replaced, checked anew."""
+        """Return the definition with some family parameters replaced, and checked again."""
         document = self.model_dump(mode="json")
         document["parameters"] = {**document["parameters"], **changes}
         try:
@@ -185,23 +191,20 @@ digits, - and _, starting with a letter, got 'T'
     """
     lines = lines or {}
     problems: list[Problem] = []
-    parameters: BaseModel = Section()
+    parameters = FamilyParameters()
     elsewhere: dict[str, str] = {}
     if document.get("family") in families.NAMES:
         model = families.family(document["family"]).room("parameters").Parameters
         elsewhere = dict.fromkeys(model.model_fields, "parameters")
-        document = _with_defaults(document, getattr(model, "definition_defaults", {}))
+        document = _with_defaults(document, model.definition_defaults)
         try:
             parameters = model.model_validate(document.get("parameters") or {})
         except ValidationError as error:
             problems += problems_of(error, file, lines, model, below=("parameters",))
-            parameters = Section()
     try:
         definition = StreamDefinition.model_validate({**document, "parameters": parameters})
     except ValidationError as error:
-        problems += problems_of(
-            error, file, lines, StreamDefinition, labels=labels_of(document), elsewhere=elsewhere
-        )
+        problems += problems_of(error, file, lines, StreamDefinition, elsewhere=elsewhere)
     if problems:
         raise DefinitionError(sorted(problems, key=lambda problem: problem.line))
     return definition.model_copy(update={"source": file})

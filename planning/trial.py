@@ -22,8 +22,10 @@ from planning.artifacts import Published, TrustedKeys
 from planning.errors import InvalidInput, PlanningError
 from planning.families import Outcome
 from planning.home import Home
+from planning.query_files import located
 from planning.runtime import PlanClient, RunningShedder
-from planning.samples import blamed, in_domain, read_columns, read_json_lines, take, typed
+from planning.samples import broken_rules, in_domain, read_columns, read_json_lines, take, typed
+from planning.stages.batch_rules import worst
 from planning.stages.landing import SUFFIXES
 from planning.stages.run import Run
 from planning.streams import StreamDefinition, load_folder
@@ -57,9 +59,7 @@ def outcomes(
 ) -> tuple[Outcome, ...]:
     """Shed fresh samples with a published plan at several loads, beside random dropping."""
     published = home.store().load(definition.stream, version)
-    columns = _columns(definition, samples)
-    evaluate = families.family(definition.family).room("simulate").evaluate
-    return tuple(evaluate(published.plan, columns, definition, loads))
+    return _shed(published, _columns(definition, samples), located(definition, home), loads)
 
 
 def as_row(outcome: Outcome) -> dict[str, Any]:
@@ -78,8 +78,6 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
     shedder = RunningShedder(client, load=definition.gate.loads[len(definition.gate.loads) // 2])
     for batch in batches(columns, BATCH_ROWS):
         shedder.offer(batch)
-    evaluate = families.family(definition.family).room("simulate").evaluate
-    found = evaluate(client.current.plan, columns, definition, definition.gate.loads)
     run = run_of(home, definition.stream, client.current.manifest.version)
     validation = run.read("validation") if run else {}
     return Trial(
@@ -89,10 +87,19 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
         quarantined=validation.get("quarantined", 0),
         statistics_bytes=(run.folder / "statistics.json").stat().st_size if run else 0,
         data_docs=validation.get("data_docs", ""),
-        outcomes=tuple(found),
+        outcomes=_shed(
+            client.current, columns, located(definition, home), definition.gate.loads
+        ),
         counters=shedder.counters.snapshot(),
         samples=columns,
     )
+
+
+def _shed(
+    published: Published, samples: Columns, definition: StreamDefinition, loads: Sequence[float]
+) -> tuple[Outcome, ...]:
+    evaluate = families.family(definition.family).room("simulate").evaluate
+    return evaluate(published.plan, samples, definition, loads)
 
 
 def run_of(home: Home, stream: str, version: int) -> Run | None:
@@ -129,14 +136,15 @@ def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np
             f"samples must name fresh samples of stream {definition.stream}, got none; only demo "
             "streams make their own"
         )
-    columns = typed(columns, definition)
     clean = in_domain(columns, definition)
     if not clean.any():
+        broken = broken_rules(columns, definition)
+        why = worst({reason: int(rows.sum()) for reason, rows in broken.items()})
         raise InvalidInput(
             f"samples must hold rows of stream {definition.stream} inside its domains, got none in "
-            f"{samples}; {blamed(columns, definition) or 'it holds no rows'}"
+            f"{samples}; {why or 'it holds no rows'}"
         )
-    return take(columns, clean)
+    return take(typed(columns, definition), clean)
 
 
 def print_summary(trials: Sequence[Trial]) -> None:

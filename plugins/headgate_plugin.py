@@ -1,30 +1,12 @@
-"""Register Headgate with Airflow: the Plans page, the plan API, the task links."""
+"""Headgate's plugin for an Airflow that has this folder, but not the package, installed.
+
+The installed package registers the plugin by its entry point. Airflow would report a second
+registration as an error, so this file then registers nothing.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from importlib.metadata import entry_points
 
-from airflow.plugins_manager import AirflowPlugin
-from headgate_airflow.links import DataDocsLink, PlanLink
-
-
-class HeadgatePlugin(AirflowPlugin):
-    """The plugin; the web application is built only in the API server."""
-
-    name = "headgate"
-    operator_extra_links: ClassVar[list[Any]] = [DataDocsLink(), PlanLink()]
-    external_views: ClassVar[list[dict[str, Any]]] = [
-        {
-            "name": "Plans",
-            "href": "/headgate/",
-            "destination": "nav",
-            "url_route": "plans",
-        },
-    ]
-
-    @property
-    def fastapi_apps(self) -> list[dict[str, Any]]:
-        """The web application; imported here so that tasks never load it."""
-        from headgate_airflow.web import app
-
-        return [{"app": app, "url_prefix": "/headgate", "name": "Headgate"}]
+if not entry_points(group="airflow.plugins", name="headgate"):
+    from headgate_airflow.plugin import HeadgatePlugin  # noqa: F401, Airflow looks for it here

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,23 +19,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from planning.arrays import FloatArray
-from planning.attributes import profile
 from planning.attributes.cycles import PAIR_ROWS, CycleIdentifier
-from planning.attributes.encoding import Encoded, encode, row_keys, stream_code, stream_name
+from planning.attributes.parameters import Parameters
 from planning.attributes.statistics import (
-    MAX_ENTITIES,
-    Schema,
     Statistics,
     StreamProfile,
-    assemble,
-    band_sums,
-    check_samples,
-    sizes_of,
+    TupleFormat,
+    sums,
     window_of,
 )
+from planning.attributes.statistics.build import MAX_ENTITIES, assemble
+from planning.columns import Encoded, encode, row_keys, value_codes
 from planning.errors import StatisticsError
+from planning.families import Definition
 from planning.stages.run import Run
-from planning.streams import StreamDefinition
 from spark_apps import attribute_votes
 from spark_apps.session import map_in_arrow, quoted, read_parquet, run_app
 
@@ -50,9 +45,9 @@ Sums = Callable[[FloatArray], FloatArray]
 """From one block of an entity's reports to a vector of partial sums."""
 
 
-def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the profile from the clean rows in ``samples``."""
-    schema = Schema.of(definition)
+    schema = TupleFormat.of(definition)
     parameters = definition.parameters
     missing = sorted({*schema.names, *parameters.order_by} - set(samples.columns))
     if missing:
@@ -61,7 +56,7 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     numbers = as_numbers(samples, schema, parameters.order_by).persist()
     try:
         rows = numbers.count()
-        check_samples(rows, {n: n not in texts for n in schema.names}, schema)
+        schema.check(rows, {n: n not in texts for n in schema.names})
         codes = _streams(samples, parameters.stream_attribute)
         streams = [
             _profile(name, _only(numbers, schema, parameters, code), schema, parameters)
@@ -72,7 +67,7 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     return Statistics(tuple(streams), parameters.refresh_reports)
 
 
-def as_numbers(samples: DataFrame, schema: Schema, order_by: Sequence[str]) -> DataFrame:
+def as_numbers(samples: DataFrame, schema: TupleFormat, order_by: Sequence[str]) -> DataFrame:
     """Return every column as a number, with the content key that breaks ties; equal rows once.
 
     Columns are ``a0``, ``a1`` … for the attributes and ``o0`` … for the order.
@@ -83,10 +78,10 @@ def as_numbers(samples: DataFrame, schema: Schema, order_by: Sequence[str]) -> D
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = {name: encode(batch.column(name)) for name in names}
-            ordered = [found[name] for name in order_by]
-            keys = row_keys([found[name] for name in (*schema.names, *order_by)], batch.num_rows)
-            arrays = [pa.array(found[name].values + 0.0) for name in schema.names]
+            encoded = {name: encode(batch.column(name)) for name in names}
+            ordered = [encoded[name] for name in order_by]
+            keys = row_keys([encoded[name] for name in (*schema.names, *order_by)], batch.num_rows)
+            arrays = [pa.array(encoded[name].values + 0.0) for name in schema.names]
             arrays += [pa.array(column.values + 0.0) for column in ordered]
             yield pa.RecordBatch.from_arrays(
                 [*arrays, pa.array(keys), batch.column(ARRIVAL)],
@@ -112,14 +107,13 @@ def _streams(samples: DataFrame, attribute: str | None) -> dict[str, float | Non
     """Return the streams of the channel: name to code."""
     if attribute is None:
         return {"": None}
-    found = samples.select(quoted(attribute)).dropna().distinct().toArrow().column(0)
-    numeric = encode(found).numeric
-    names = sorted({stream_name(x) for x in found.to_pylist() if x == x})
-    return {name: stream_code(name, numeric) for name in names}
+    return dict(
+        value_codes(samples.select(quoted(attribute)).dropna().distinct().toArrow().column(0))
+    )
 
 
 def _only(
-    numbers: DataFrame, schema: Schema, parameters: Any, code: float | None
+    numbers: DataFrame, schema: TupleFormat, parameters: Parameters, code: float | None
 ) -> DataFrame:
     if code is None:
         return numbers
@@ -127,38 +121,44 @@ def _only(
     return numbers.where(F.col(column) == code)
 
 
-def _profile(name: str, rows: DataFrame, schema: Schema, parameters: Any) -> StreamProfile:
+def _profile(
+    name: str, rows: DataFrame, schema: TupleFormat, parameters: Parameters
+) -> StreamProfile:
     """Profile one stream."""
     order = _order(rows)
     columns = [f"a{j}" for j in range(len(schema.names))]
     ordered = rows.repartitionByRange(*order).sortWithinPartitions(*order).persist()
     try:
         tuples = ordered.count()
-        found = _cycle(ordered, order, schema, parameters, tuples)
-        entities = _with_entities(ordered, schema, found)
+        cycle = _cycle(ordered, order, schema, parameters, tuples)
+        entities = _with_entities(ordered, schema, cycle)
         keys = entities.select(ENTITY).distinct().orderBy(ENTITY).limit(MAX_ENTITIES + 1).toArrow()
         count = entities.select(ENTITY).distinct().count()
         if count > MAX_ENTITIES:
             largest = keys.column(0)[MAX_ENTITIES - 1].as_py()
             entities = entities.where(F.col(ENTITY) <= largest)
         if parameters.cid:
-            found = CycleIdentifier(tuple(parameters.cid), count)
+            cycle = CycleIdentifier(tuple(parameters.cid), count)
         blocks = _blocks(entities, order)
         spreads = _spreads(blocks, columns, schema)
-        scales = profile.combine(spreads, schema.numeric)
+        scales = sums.combine(spreads, schema.numeric)
         bands = _bands(blocks, columns, schema, scales.scale, parameters.refresh_reports)
-        window = _last_rows(ordered, columns, order, min(tuples, window_of(found, parameters)))
+        window = _last_rows(ordered, columns, order, min(tuples, window_of(cycle, parameters)))
         none = {n: Encoded(np.empty(0), True) for n in schema.names}
         return assemble(
-            name, tuples, count, found, schema, scales, bands, sum(s.reports for s in spreads),
-            window, sizes_of(schema, none), parameters,
+            name, tuples, count, cycle, schema, scales, bands, sum(s.reports for s in spreads),
+            window, schema.measured_sizes(none), parameters,
         )  # fmt: skip
     finally:
         ordered.unpersist()
 
 
 def _cycle(
-    ordered: DataFrame, order: Sequence[str], schema: Schema, parameters: Any, tuples: int
+    ordered: DataFrame,
+    order: Sequence[str],
+    schema: TupleFormat,
+    parameters: Parameters,
+    tuples: int,
 ) -> CycleIdentifier:
     if parameters.cid:
         return CycleIdentifier(tuple(parameters.cid))
@@ -167,21 +167,21 @@ def _cycle(
     coded = [f"a{schema.names.index(n)}" for n in usable]
     table = ordered.orderBy(*order).limit(PAIR_ROWS).select(*coded).toArrow()
     head = {c: Encoded(table.column(c).to_numpy().astype(np.float64), True) for c in coded}
-    found = attribute_votes.detect(
+    cycle = attribute_votes.detect(
         ordered.select(*coded), coded, tuples, head, parameters.detector
     )
     back = dict(zip(coded, usable, strict=True))
     return CycleIdentifier(
-        tuple(back[c] for c in found.cid),
-        found.length,
-        tuple(replace(r, name=back[r.name]) for r in found.replicated),
-        tuple(tuple(back[c] for c in group) for group in found.groups),
+        tuple(back[c] for c in cycle.cid),
+        cycle.length,
+        tuple(r._replace(name=back[r.name]) for r in cycle.replicated),
+        tuple(tuple(back[c] for c in group) for group in cycle.groups),
     )
 
 
-def _with_entities(ordered: DataFrame, schema: Schema, found: CycleIdentifier) -> DataFrame:
+def _with_entities(ordered: DataFrame, schema: TupleFormat, cycle: CycleIdentifier) -> DataFrame:
     """Add the key of every row's entity."""
-    cid = [f"a{schema.names.index(n)}" for n in found.cid]
+    cid = [f"a{schema.names.index(n)}" for n in cycle.cid]
     names = ordered.columns
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,17 +200,17 @@ def _blocks(entities: DataFrame, order: Sequence[str]) -> DataFrame:
     """Return the rows with the number of the report of their entity, and its block."""
     number = F.row_number().over(Window.partitionBy(ENTITY).orderBy(*order)) - 1
     return entities.withColumn(REPORT, number).withColumn(
-        BLOCK, F.floor(F.col(REPORT) / profile.BLOCK_REPORTS)
+        BLOCK, F.floor(F.col(REPORT) / sums.BLOCK_REPORTS)
     )
 
 
-def _sums(blocks: DataFrame, columns: Sequence[str], sums: Sums) -> list[FloatArray]:
+def _sums(blocks: DataFrame, columns: Sequence[str], of_block: Sums) -> list[FloatArray]:
     """Return every block's partial sums, by entity and block."""
 
     def kernel(table: pa.Table) -> pa.Table:
         table = table.sort_by(REPORT)
         values = np.stack([table.column(c).to_numpy() for c in columns], axis=1)
-        vector = sums(np.ascontiguousarray(values))
+        vector = of_block(np.ascontiguousarray(values))
         return pa.table(
             {
                 ENTITY: table.column(ENTITY)[:1],
@@ -230,28 +230,29 @@ def _sums(blocks: DataFrame, columns: Sequence[str], sums: Sums) -> list[FloatAr
 
 
 def _spreads(
-    blocks: DataFrame, columns: Sequence[str], schema: Schema
-) -> list[profile.Spread]:
-    numeric, lags = schema.numeric, profile.LAGS
+    blocks: DataFrame, columns: Sequence[str], schema: TupleFormat
+) -> list[sums.Spread]:
+    numeric, lags = schema.numeric, sums.LAGS
 
-    def sums(values: FloatArray) -> FloatArray:
-        return profile.spread(values, numeric, lags).flat()
+    def spread(values: FloatArray) -> FloatArray:
+        return sums.spread(values, numeric, lags).flat()
 
-    found = _sums(blocks, columns, sums)
-    return [profile.Spread.of_flat(v, len(columns), len(lags)) for v in found]
+    vectors = _sums(blocks, columns, spread)
+    return [sums.Spread.of_flat(vector, len(columns), len(lags)) for vector in vectors]
 
 
 def _bands(
-    blocks: DataFrame, columns: Sequence[str], schema: Schema, scale: FloatArray, refresh: int
+    blocks: DataFrame, columns: Sequence[str], schema: TupleFormat, scale: FloatArray, refresh: int
 ) -> list[tuple[FloatArray, FloatArray]]:
     numeric = schema.numeric
 
-    def sums(values: FloatArray) -> FloatArray:
-        return np.concatenate([s.ravel() for s in band_sums(values, numeric, scale, refresh)])
+    def bands(values: FloatArray) -> FloatArray:
+        pair = sums.band_sums(values, numeric, scale, refresh)
+        return np.concatenate([part.ravel() for part in pair])
 
-    shape = (2, len(profile.BANDS), len(columns))
-    found = [vector.reshape(shape) for vector in _sums(blocks, columns, sums)]
-    return [(pair[0], pair[1]) for pair in found]
+    shape = (2, len(sums.BANDS), len(columns))
+    pairs = [vector.reshape(shape) for vector in _sums(blocks, columns, bands)]
+    return [(sent, error) for sent, error in pairs]
 
 
 def _last_rows(
@@ -267,7 +268,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
     """Make the attribute profile of the run."""
     definition = run.definition()
     samples = read_parquet(spark, run.train, definition.sample_columns)
-    statistics = build(samples, definition)
+    statistics = build(samples, definition.of(Parameters))
     run.write("statistics", statistics.to_document())
     for stream in statistics.streams:
         print(
@@ -278,8 +279,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="attribute_profile", description=__doc__)
-    return run_app("attribute_profile", argv, work, parser)
+    return run_app("attribute_profile", argv, work, __doc__)
 
 
 if __name__ == "__main__":

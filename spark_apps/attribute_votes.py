@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from planning.attributes import cycles
 from planning.attributes.cycles import CycleIdentifier, Detector, Replicated, Votes
-from planning.attributes.encoding import Encoded
+from planning.columns import Encoded
 from spark_apps.session import map_in_arrow
 
 COUNTED = "attribute int, value double, next double, n long, edge int, partition int"
@@ -50,15 +50,15 @@ def detect(
     if detector == "exact":
         return cycles.detect(head, names, "exact")
     votes = cast_votes(ordered, names, rows)
-    found: list[Replicated] = []
+    replicated: list[Replicated] = []
     distinct: dict[str, int] = {}
     for name in names:
         if name in votes:
             distinct[name] = len(votes[name].transitions)
             cycle = cycles.elected_cycle(votes[name])
             if cycle is not None:
-                found.append(cycle)
-    return cycles.complete(head, distinct, found)
+                replicated.append(cycle)
+    return cycles.complete(head, distinct, replicated)
 
 
 def cast_votes(ordered: DataFrame, names: Sequence[str], rows: int) -> dict[str, Votes]:

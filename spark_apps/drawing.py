@@ -1,8 +1,8 @@
 """Draw the bounded sample U on Spark: the same rows as :func:`planning.sampling.draw`.
 
-Two passes and no shuffle of rows. The first counts rows per bucket of keys; from these counts
-follows in which buckets the wanted ranks lie. The second fetches only those buckets, equal rows
-once with their number, and the driver picks the ranks.
+Two passes and no shuffle of rows. The first counts rows per bucket of keys, which tells in which
+buckets the wanted ranks lie. The second fetches only those buckets, equal rows once with their
+number, and the driver picks the ranks.
 """
 
 from __future__ import annotations
@@ -100,15 +100,15 @@ def _rows_in(
             )
 
     schema = ", ".join(f"{name} double" for name in names)
-    found = (
+    distinct = (
         map_in_arrow(rows, kernel, schema)
         .groupBy(*names)
         .agg(F.count("*").alias("copies"))
         .select(*names, "copies")
         .toArrow()
     )
-    values = np.column_stack([found.column(name).to_numpy() for name in names])
-    return values, _integers(found, "copies")
+    values = np.column_stack([distinct.column(name).to_numpy() for name in names])
+    return values, _integers(distinct, "copies")
 
 
 def _buckets(keys: KeyArray) -> IntArray:

@@ -20,11 +20,12 @@ from pyspark.sql import functions as F
 
 from planning.arrays import IntArray
 from planning.errors import StatisticsError
+from planning.families import Definition
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Windows
+from planning.joins.parameters import Parameters
 from planning.joins.statistics import Statistics, assemble, histogram
 from planning.stages.run import Run
-from planning.streams import StreamDefinition
 from spark_apps.session import arrays_of, quoted, read_parquet, run_app
 
 BLOCK_WINDOWS = 4  # a block is this many windows long; one more window is its context
@@ -109,31 +110,31 @@ def _rows(tables: dict[str, IntArray], low: float, high: float) -> pa.Table:
     )
 
 
-def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the match histogram from the clean rows in ``samples``."""
     layout = Layout.of(definition)
     parameters = definition.parameters
     windows = parameters.windows
-    found = counts(samples, layout, windows, parameters.join_condition).toArrow()
-    if not found.num_rows:
+    cells = counts(samples, layout, windows, parameters.join_condition).toArrow()
+    if not cells.num_rows:
         raise StatisticsError("samples must hold tuples of both streams, got none")
     n, z = windows.most, len(layout.classes)
     shapes = {HITS: (2, n, z, z), MADE: (2, n, z), TUPLES: (2, z)}
     tables = {name: np.zeros(shape, dtype=np.int64) for name, shape in shapes.items()}
     for part, index, count in zip(
-        found.column("part").to_pylist(),
-        found.column("index").to_pylist(),
-        found.column("count").to_pylist(),
+        cells.column("part").to_pylist(),
+        cells.column("index").to_pylist(),
+        cells.column("count").to_pylist(),
         strict=True,
     ):
         tables[part].ravel()[index] = count
-    span = max(found.column("high").to_pylist()) - min(found.column("low").to_pylist())
+    span = max(cells.column("high").to_pylist()) - min(cells.column("low").to_pylist())
     return assemble(windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], span)
 
 
 def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
     """Make the match histogram of the run."""
-    definition = run.definition()
+    definition = run.definition().of(Parameters)
     samples = read_parquet(spark, run.train, Layout.of(definition).columns)
     statistics = build(samples, definition)
     run.write("statistics", statistics.to_document())
@@ -143,8 +144,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="match_histogram", description=__doc__)
-    return run_app("match_histogram", argv, work, parser)
+    return run_app("match_histogram", argv, work, __doc__)
 
 
 if __name__ == "__main__":

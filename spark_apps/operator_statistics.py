@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
+from planning.families import Definition
+from planning.fit.parameters import Parameters
 from planning.fit.statistics import SUMS, Statistics, assemble, no_periods
 from planning.stages.run import Run
-from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample
 from spark_apps.session import quoted, read_parquet, run_app
 
@@ -44,9 +45,9 @@ def period_counts(samples: DataFrame, inputs: Sequence[str]) -> DataFrame:
     return counted.dropna().select(*(quoted(name) for name in inputs))
 
 
-def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the statistics from the clean rows in ``samples``."""
-    network = definition.parameters.query_network  # type: ignore[attr-defined]
+    network = definition.parameters.query_network
     inputs = network.input_ids
     counts = period_counts(samples, inputs).persist()
     totals = counts.agg(
@@ -56,7 +57,7 @@ def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
     ).collect()[0]
     if not totals["periods"]:
         raise no_periods(network)
-    size = definition.parameters.rate_sample  # type: ignore[attr-defined]
+    size = definition.parameters.rate_sample
     drawn = draw_sample(counts, _vectors, size)
     counts.unpersist()
     sums = {
@@ -81,7 +82,7 @@ def _vectors(batch: pa.RecordBatch) -> FloatArray:
 
 def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
     """Make the operator statistics of the run."""
-    definition = run.definition()
+    definition = run.definition().of(Parameters)
     statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
     run.write("statistics", statistics.to_document())
     print(
@@ -92,8 +93,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="operator_statistics", description=__doc__)
-    return run_app("operator_statistics", argv, work, parser)
+    return run_app("operator_statistics", argv, work, __doc__)
 
 
 if __name__ == "__main__":

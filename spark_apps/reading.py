@@ -39,7 +39,7 @@ UNSIGNED: dict[pa.DataType, T.DataType] = {
     pa.uint32(): T.LongType(),
     pa.uint64(): T.DecimalType(20, 0),
 }
-Found = tuple[tuple[str, pa.DataType], ...]
+FileTypes = tuple[tuple[str, pa.DataType], ...]
 
 
 def read_samples(
@@ -59,10 +59,10 @@ def read_samples(
     lines = [UPath(f["path"]) for f in files if f["format"] == "jsonl"]
     parts = [_read_json_lines(spark, lines, columns)] if lines else []
     groups = _by_types([UPath(f["path"]) for f in files if f["format"] == "parquet"], columns)
-    parts += [_read_parquet(spark, paths, dict(found), columns) for found, paths in groups.items()]
+    parts += [_read_parquet(spark, paths, dict(types), columns) for types, paths in groups.items()]
     if not parts:
         return _no_rows(spark, columns), []
-    seen = {name for found in groups for name, _ in found}
+    seen = {name for types in groups for name, _ in types}
     missing = [] if lines else [c for c in columns if c not in seen]
     return reduce(DataFrame.unionByName, parts), missing
 
@@ -96,20 +96,20 @@ def _read_json_lines(
 def _read_parquet(
     spark: SparkSession,
     paths: Sequence[UPath],
-    found: Mapping[str, pa.DataType],
+    in_files: Mapping[str, pa.DataType],
     columns: Mapping[str, str],
 ) -> DataFrame:
-    """Read files that agree in the types of the columns asked for."""
-    types = {c: _spark_type(t) for c, t in found.items()}
+    """Read files in which the wanted columns have the same types."""
+    types = {c: _spark_type(t) for c, t in in_files.items()}
     schema = T.StructType([T.StructField(c, t) for c, t in types.items() if t is not None])
     rows = spark.read.schema(schema).parquet(*(spark_path(p) for p in paths))
     came: dict[str, Column] = {}
     for column in columns:
-        if column not in found:
+        if column not in in_files:
             came[column] = F.lit(None).cast("string")
         elif types[column] is None:
-            came[column] = F.lit(f"<{found[column]}>")
-        elif _is_nanoseconds(found[column]):
+            came[column] = F.lit(f"<{in_files[column]}>")
+        elif _is_nanoseconds(in_files[column]):
             # Whole division: nanoseconds do not fit into a double.
             came[column] = F.timestamp_micros(F.expr(f"{quoted(column)} div 1000"))
         else:
@@ -149,9 +149,9 @@ def _value(kind: str, column: Column, came_as: T.DataType) -> Column:
     return number if numeric else F.coalesce(number, text.try_cast("timestamp").cast("double"))
 
 
-def _by_types(paths: Sequence[UPath], columns: Mapping[str, str]) -> dict[Found, list[UPath]]:
+def _by_types(paths: Sequence[UPath], columns: Mapping[str, str]) -> dict[FileTypes, list[UPath]]:
     """Group Parquet files by the types that the columns have in them."""
-    groups: dict[Found, list[UPath]] = {}
+    groups: dict[FileTypes, list[UPath]] = {}
     for path in paths:
         try:
             with path.open("rb") as stream:
@@ -161,8 +161,8 @@ def _by_types(paths: Sequence[UPath], columns: Mapping[str, str]) -> dict[Found,
                 f"{path} cannot be read any more ({error}); it was whole when it was collected. "
                 "Restore the file, or start a new run that collects again"
             ) from error
-        found = tuple((c, schema.field(c).type) for c in columns if c in schema.names)
-        groups.setdefault(found, []).append(path)
+        types = tuple((c, schema.field(c).type) for c in columns if c in schema.names)
+        groups.setdefault(types, []).append(path)
     return groups
 
 
@@ -181,7 +181,7 @@ def _spark_type(kind: pa.DataType) -> T.DataType | None:
 
 
 def _is_nanoseconds(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.unit == "ns"
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
 
 
 def _no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:

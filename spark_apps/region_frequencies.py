@@ -17,14 +17,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
+from planning.families import Definition
 from planning.sifter import queries
-from planning.sifter.partition import Partition
-from planning.sifter.partitioners.division import divide
-from planning.sifter.queries import Queries
-from planning.sifter.space import Space
+from planning.sifter.model import Partition, Pins, Space
+from planning.sifter.parameters import Parameters
+from planning.sifter.partitioners import divide
 from planning.sifter.statistics import RegionCounts, Statistics, assemble
 from planning.stages.run import Run
-from planning.streams import StreamDefinition
 from spark_apps.drawing import draw_sample
 from spark_apps.session import arrays_of, map_in_arrow, quoted, read_parquet, run_app
 
@@ -51,7 +50,7 @@ def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
 
 
 def region_counts(
-    points: DataFrame, partition: Partition, space: Space, pins: Queries
+    points: DataFrame, partition: Partition, space: Space, pins: Pins
 ) -> DataFrame:
     """Count the rows of every region that has any: ``region``, ``tuples``, ``pinned``."""
 
@@ -75,7 +74,7 @@ def region_counts(
     )
 
 
-def build(samples: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the sifter's statistics from the clean rows in ``samples``."""
     space = Space.of(definition)
     asked = queries.of(definition)
@@ -102,7 +101,7 @@ def _dense(counted: DataFrame, regions: int) -> RegionCounts:
 
 def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
     """Make the sifter's statistics of the run."""
-    definition = run.definition()
+    definition = run.definition().of(Parameters)
     statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
     run.write("statistics", statistics.to_document())
     regions = statistics.partition.regions
@@ -111,8 +110,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="region_frequencies", description=__doc__)
-    return run_app("region_frequencies", argv, work, parser)
+    return run_app("region_frequencies", argv, work, __doc__)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -90,13 +90,18 @@ def run_app(
     app: str,
     argv: Sequence[str],
     work: Callable[[SparkSession, Run, argparse.Namespace], None],
-    parser: argparse.ArgumentParser,
+    description: str | None,
+    options: Mapping[str, str] | None = None,
 ) -> int:
     """Parse the arguments, do the work in a session, turn errors into one line and an exit code.
 
-    0: done; 1: error; 2: wrong arguments; 3: the batch was rejected.
+    ``options`` are further arguments, each with its help. 0: done; 1: error; 2: wrong arguments;
+    3: the batch was rejected.
     """
+    parser = argparse.ArgumentParser(prog=app, description=description)
     parser.add_argument("--run", required=True, help="folder (path or URL) of the planning run")
+    for flag, meaning in (options or {}).items():
+        parser.add_argument(flag, help=meaning)
     arguments = parser.parse_args(list(argv))
     try:
         work(session(app), Run.at(arguments.run), arguments)

@@ -19,19 +19,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
+from planning.families import Definition
+from planning.lira.kernels import MICRO
+from planning.lira.model import Bounds, check_bounds
+from planning.lira.parameters import Parameters
 from planning.lira.queries import queries_of
-from planning.lira.replay import MICRO, Replay, replay
 from planning.lira.statistics import (
-    Bounds,
     Grid,
+    Replay,
     Statistics,
     assemble,
-    check_bounds,
     complete,
+    replay,
     scope_of,
 )
 from planning.stages.run import Run
-from planning.streams import StreamDefinition
 from spark_apps.session import map_in_arrow, read_parquet, run_app
 
 OBJECT, TIME, X, Y, SPEED = "object_id", "time", "x", "y", "speed"
@@ -78,12 +80,12 @@ def build_grid(
     positions: DataFrame, queries: FloatArray, cells: int, bounds: Bounds
 ) -> Grid:
     """Build the statistics grid from the clean rows in ``positions``."""
-    found = grid_statistics(positions, cells, bounds).toArrow()
-    place = found.column("cell").to_numpy()
+    filled = grid_statistics(positions, cells, bounds).toArrow()
+    place = filled.column("cell").to_numpy()
     nodes = np.zeros(cells * cells, dtype=np.int64)
     speeds = np.zeros(cells * cells, dtype=np.int64)
-    nodes[place] = found.column("nodes").to_numpy()
-    speeds[place] = found.column("speed_micro").to_numpy()
+    nodes[place] = filled.column("nodes").to_numpy()
+    speeds[place] = filled.column("speed_micro").to_numpy()
     return assemble(nodes, speeds, queries, cells, bounds)
 
 
@@ -113,10 +115,10 @@ def replayed(positions: DataFrame, levels: FloatArray, highest_speed: float) -> 
     tracks = positions.select(OBJECT, TIME, X, Y).repartition(F.col(OBJECT))
     schema = "level long, reports long, error_micro long, rows long, objects long"
     sums = [F.sum(name).alias(name) for name in ("reports", "error_micro", "rows", "objects")]
-    found = map_in_arrow(tracks, kernel, schema).groupBy("level").agg(*sums).toArrow()
-    found = found.sort_by("level")
-    columns = {name: found.column(name).to_numpy() for name in found.column_names}
-    if not found.num_rows:
+    summed = map_in_arrow(tracks, kernel, schema).groupBy("level").agg(*sums).toArrow()
+    summed = summed.sort_by("level")
+    columns = {name: summed.column(name).to_numpy() for name in summed.column_names}
+    if not summed.num_rows:
         zeros = np.zeros(levels.size, dtype=np.int64)
         return Replay(zeros, zeros, 0, 0)
     return Replay(
@@ -125,7 +127,7 @@ def replayed(positions: DataFrame, levels: FloatArray, highest_speed: float) -> 
     )  # fmt: skip
 
 
-def build(positions: DataFrame, definition: StreamDefinition) -> Statistics:
+def build(positions: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the family's statistics from the clean rows in ``positions``."""
     bounds, cells, levels = scope_of(definition)
     rectangles, _ = queries_of(definition)
@@ -143,7 +145,7 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
 def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
     """Make LIRA's statistics of the run."""
     positions = read_parquet(spark, run.train, (OBJECT, TIME, X, Y, SPEED)).cache()
-    statistics = build(positions, run.definition())
+    statistics = build(positions, run.definition().of(Parameters))
     run.write("statistics", statistics.to_document())
     nodes = statistics.grid.nodes
     print(f"statistics_grid: {nodes.sum()} positions in {nodes.size} cells")
@@ -151,8 +153,7 @@ def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="statistics_grid", description=__doc__)
-    return run_app("statistics_grid", argv, work, parser)
+    return run_app("statistics_grid", argv, work, __doc__)
 
 
 if __name__ == "__main__":

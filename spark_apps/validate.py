@@ -24,18 +24,17 @@ from upath import UPath
 
 from expectations import checkpoint, rules
 from expectations.building import Suite
-from planning.errors import BatchRejected, InvalidInput
+from planning.errors import BatchRejected, Mistake
 from planning.sampling import in_holdout, stable_keys
+from planning.stages import batch_rules
 from planning.stages.run import MADE_AHEAD, Run
 from planning.streams import StreamDefinition
-from spark_apps.messages import empty_split, explain, too_much_quarantined
 from spark_apps.reading import FILE, LINE, RAW, never_filled, read_samples
 from spark_apps.session import arrays_of, map_in_arrow, quoted, run_app, spark_path
 
 REASONS = "_reasons"
 KEY = "_key"
 HELD_OUT = "_held_out"
-CLOCK_SKEW_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,17 +120,16 @@ def holdout_columns(definition: StreamDefinition, columns: Mapping[str, str]) ->
     by = list(definition.gate.holdout_by) or list(columns)
     unknown = [name for name in by if name not in columns]
     if unknown:
-        raise InvalidInput(
-            f"gate.holdout_by of stream {definition.stream} must name columns of its samples "
-            f"({', '.join(columns)}), got {', '.join(unknown)}"
-        )
+        allowed = f"columns of the samples ({', '.join(columns)})"
+        at = ("gate", "holdout_by")
+        raise Mistake("gate.holdout_by", allowed, ", ".join(unknown), verb="name", at=at)
     return by
 
 
 def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> dict[str, Any]:
     """Validate a run's samples; write the outputs and return what ``validation.json`` holds."""
     definition = run.definition()
-    suite = rules.resolve(rules.suite_for(definition), clock(definition, now_s))
+    suite = rules.resolve(rules.suite_for(definition), batch_rules.clock(definition, now_s))
     columns: dict[str, str] = suite["meta"]["columns"]
     by = holdout_columns(definition, columns)
     collected = run.read("collected")
@@ -140,39 +138,30 @@ def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> d
         _checks(definition, judged, suite), data_docs, run.folder.name, definition.retention.runs
     )
     failures = checked["failures"]
-    failures += too_much_quarantined(definition, judged.total, judged.quarantined)
+    failures += batch_rules.too_much_quarantined(definition, judged.total, judged.quarantined)
     quarantined_rows(judged.rows).write.mode("overwrite").json(spark_path(run.quarantine))
     sizes = {"train": 0, "holdout": 0}
     if not failures:
         keyed = with_holdout(clean_rows(judged.rows, columns), by, definition.gate.holdout)
         sizes = _write_split(keyed.persist(), run, definition, columns)
-        failures += empty_split(definition, **sizes)
-    report: dict[str, Any] = {
-        "success": not failures,
-        "rows": judged.total,
-        "clean": judged.clean,
-        "quarantined": judged.quarantined,
-        "reasons": reason_counts(judged.rows),
-        **sizes,
-        "failures": failures,
-        "warnings": checked["warnings"],
-        "files": [f["path"] for f in collected["files"]],
-        "set_aside": collected.get("set_aside", []),
-        "quarantine": str(run.quarantine),
-        "data_docs": checked["data_docs"],
-    }
-    report["error"] = explain(definition, failures, report) if failures else ""
+        failures += batch_rules.empty_split(definition, **sizes)
+    report = batch_rules.report(
+        definition,
+        collected,
+        rows=judged.total,
+        clean=judged.clean,
+        reasons=reason_counts(judged.rows),
+        sizes=sizes,
+        failures=failures,
+        warnings=checked["warnings"],
+        quarantine=str(run.quarantine),
+        data_docs=checked["data_docs"],
+    )
     if failures:
         for folder in (run.train, run.holdout):
             _remove(folder)
     run.write("validation", report)
     return report
-
-
-def clock(definition: StreamDefinition, now_s: float) -> dict[str, float]:
-    """Return the suite's parameters: the oldest time the newest row may have, and the latest."""
-    age = definition.samples.max_age_s
-    return {} if age is None else {"oldest_s": now_s - age, "latest_s": now_s + CLOCK_SKEW_S}
 
 
 def _checks(
@@ -183,7 +172,7 @@ def _checks(
     columns: dict[str, str] = suite["meta"]["columns"]
     if judged.missing:
         there = judged.rows.select(*(quoted(c) for c in columns if c not in judged.missing))
-        present = [rule for rule in of_batch if rule["type"] == rules.EXISTS]
+        present = [rule for rule in of_batch if rule["type"] == batch_rules.EXISTS]
         return [checkpoint.Check(f"{definition.stream}.batch", there, present)]
     tolerated = rules.tolerant(of_rows, definition.samples.max_quarantined)
     return [
@@ -200,7 +189,7 @@ def _write_split(
     """Write both parts if neither is empty; return their sizes."""
     counted = {row[HELD_OUT]: row["count"] for row in keyed.groupBy(HELD_OUT).count().collect()}
     sizes = {"train": counted.get(False, 0), "holdout": counted.get(True, 0)}
-    if empty_split(definition, **sizes):
+    if batch_rules.empty_split(definition, **sizes):
         return sizes
     kept = [quoted(c) for c in columns]
     # The gate sheds the held-out rows in order, so that order must not depend on partitions.
@@ -254,10 +243,11 @@ def make_statistics(spark: SparkSession, run: Run, arguments: argparse.Namespace
 
 def main(argv: Sequence[str]) -> int:
     """Run the app."""
-    parser = argparse.ArgumentParser(prog="validate", description=__doc__)
-    parser.add_argument("--data-docs", help="folder of the Data Docs; default: below the run")
-    parser.add_argument("--then", metavar="APP", help="app that makes the statistics right away")
-    return run_app("validate", argv, work, parser)
+    options = {
+        "--data-docs": "folder of the Data Docs; default: below the run",
+        "--then": "app that makes the statistics right away",
+    }
+    return run_app("validate", argv, work, __doc__, options)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from planning.families import Family, Plan
+    from planning.home import Home
+    from planning.stages.run import Run
+    from planning.streams import StreamDefinition
 
 # The first example of a test may import a family or compile its kernels.
 settings.register_profile("headgate", deadline=None)
@@ -23,19 +29,19 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "support"))  # modules that test m
 class Planned:
     """A demo stream planned without Spark and Airflow, up to its candidate."""
 
-    home: Any
-    definition: Any
-    run: Any
-    family: Any
+    home: Home
+    definition: StreamDefinition
+    run: Run
+    family: Family
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         from planning.stages.solve import candidate
 
         return candidate(self.run)
 
 
-def plan_demo(definition: Any, root: Path, batch: int = 0) -> Planned:
+def plan_demo(definition: StreamDefinition, root: Path, batch: int = 0) -> Planned:
     from planning.families import family
     from planning.home import Home
     from planning.stages import collect, local, solve
@@ -56,7 +62,7 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def demo_definitions() -> list[Any]:
+def demo_definitions() -> list[StreamDefinition]:
     from planning.streams import load_folder
 
     good, bad = load_folder(STREAMS)
@@ -66,7 +72,7 @@ def demo_definitions() -> list[Any]:
 
 @pytest.fixture(scope="session")
 def planned_demos(
-    demo_definitions: list[Any], tmp_path_factory: pytest.TempPathFactory
+    demo_definitions: list[StreamDefinition], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Planned]:
     """Return every family's demo stream, planned once for the session; treat it as read-only."""
     return {

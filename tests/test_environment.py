@@ -7,14 +7,18 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def test_pyspark_client_does_not_overwrite_pyspark() -> None:
-    with pytest.raises(metadata.PackageNotFoundError):
-        metadata.version("pyspark-client")
+def test_pyspark_and_its_client_are_of_one_release() -> None:
+    """The Spark provider installs the client over files of pyspark; of one release they agree."""
+    assert metadata.version("pyspark-client") == metadata.version("pyspark")
+
+
+def test_the_package_is_described_once() -> None:
+    """Airflow takes plugins from every description that it sees, the working directory's too."""
+    described = list(metadata.distributions(name="headgate"))
+    assert len(described) == 1, "a build has left headgate.egg-info in the checkout; remove it"
 
 
 def test_requirements_are_pins_without_addresses() -> None:

@@ -7,27 +7,27 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.fit.networks import MEAN, networks, relative_errors
+from benchmarks.fit import examples
+from benchmarks.fit.networks import MEAN, networks, random_network, relative_errors
 from benchmarks.rows import Row, row
-from planning.fit import QueryNetwork, examples, optimum
-from planning.fit.graph import fragments
-from planning.fit.library import Glop, highs
-from planning.fit.limits import MethodLimit
+from planning.fit import QueryNetwork, optimum
+from planning.fit.model import MethodLimit
+from planning.fit.network.graph import fragments
 from planning.fit.plan import Plan
 from planning.fit.planner import plan_network
-from planning.fit.random_networks import random_network
-from planning.fit.workload import Exponential
+from planning.fit.printed.distributions import Exponential
+from planning.fit.program import NetworkProgram
 
 
 def optimum_equals_libraries(quick: bool) -> Row:
     rng = np.random.default_rng(1)
     worst, count, overload = 0.0, 0, 0.0
     for network in networks(60 if quick else 500, 11):
-        model = Glop(network)
+        model = NetworkProgram(network)
         for _ in range(2):
             rates = network.max_rates * rng.random(len(network.inputs)) ** 0.5
             mine = optimum(network, rates)
-            passed = highs(network, rates)
+            passed = NetworkProgram(network, "highs").solve(rates)
             theirs = sum(
                 o.weight * passed[network.arc_index[f"{o.stream}->{o.id}"]]
                 for o in network.outputs
@@ -91,13 +91,13 @@ def errors_at(
 
     A network that is hardly ever overloaded yields fewer.
     """
-    found: list[np.ndarray] = []
+    drawings: list[np.ndarray] = []
     overload, drawn = 0.0, 0
-    while sum(map(len, found)) < points and drawn < 40 * points:
+    while sum(map(len, drawings)) < points and drawn < 40 * points:
         errors, over = relative_errors(plan, draw(points))
-        found.append(errors)
+        drawings.append(errors)
         overload, drawn = max(overload, over), drawn + points
-    return np.concatenate(found), overload, drawn
+    return np.concatenate(drawings), overload, drawn
 
 
 def largest_error(chosen: list[QueryNetwork], method: str, error: float, points: int) -> Row:
@@ -118,13 +118,15 @@ def largest_error(chosen: list[QueryNetwork], method: str, error: float, points:
         checked, overload = checked + len(errors), max(overload, over)
         worst = max(worst, float(errors.max(initial=0.0)))
         violations += int((errors > error + 1e-9).sum())
-    return row(
-        f"{method} at epsilon = {error:g}: largest error at overloaded points",
-        f"<= {error:g}, none above",
-        f"{worst:.4f}, {violations} above of {checked:,} points, {refused} networks refused, "
-        f"overload {overload:.0e}",
-        violations == 0 and overload <= 1e-9,
-    )
+    bar = f"{method} at epsilon = {error:g}: largest error at overloaded points"
+    counted = f"{worst:.4f}, {violations} above of {checked:,} points, {refused} networks refused"
+    return bound_row(bar, f"<= {error:g}, none above", counted, violations, overload)
+
+
+def bound_row(bar: str, required: str, counted: str, violations: int, overload: float) -> Row:
+    """Return the row of a bound that is kept without violations and without overload."""
+    good = violations == 0 and overload <= 1e-9
+    return row(bar, required, f"{counted}, overload {overload:.0e}", good)
 
 
 def expected_error(chosen: list[QueryNetwork], error: float, points: int) -> Row:
@@ -139,10 +141,9 @@ def expected_error(chosen: list[QueryNetwork], error: float, points: int) -> Row
         mean = float(errors.sum() / drawn)
         worst, overload = max(worst, mean), max(overload, over)
         violations, checked = violations + int(mean > error), checked + len(errors)
-    return row(
-        f"solver_w at epsilon = {error:g}: expected error under its workload",
-        f"<= {error:g} on every network",
+    bar = f"solver_w at epsilon = {error:g}: expected error under its workload"
+    counted = (
         f"at most {worst:.4f}, {violations} of {len(chosen)} networks above, {checked:,} "
-        f"overloaded points, overload {overload:.0e}",
-        violations == 0 and overload <= 1e-9,
+        "overloaded points"
     )
+    return bound_row(bar, f"<= {error:g} on every network", counted, violations, overload)

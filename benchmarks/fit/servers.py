@@ -6,19 +6,20 @@ import math
 
 import numpy as np
 
+from benchmarks.fit import examples
+from benchmarks.fit.cluster import Cluster
 from benchmarks.fit.networks import MEAN
+from benchmarks.fit.recorded import web_rates
 from benchmarks.rows import Row, row
-from planning.fit import examples
-from planning.fit.cfit import chain_bound
-from planning.fit.cluster import Cluster
-from planning.fit.comparison import compare, web_rates
-from planning.fit.dfit import DFitServer
-from planning.fit.program import build
-from planning.fit.quadtree import build as build_tree
-from planning.fit.quadtree import expected_error
-from planning.fit.sampling import plan_sampling
-from planning.fit.servers import servers_of
-from planning.fit.workload import Exponential
+from planning.fit.dfit.chains import chain_bound
+from planning.fit.dfit.controller import DFitServer
+from planning.fit.dfit.sampling import plan_sampling
+from planning.fit.dfit.servers import servers_of
+from planning.fit.printed.distributions import Exponential
+from planning.fit.printed.quadtree import build as build_tree
+from planning.fit.printed.quadtree import expected_error
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simulate import compare
 
 
 def moved_share(
@@ -47,19 +48,19 @@ def moved_share(
 
 
 def operator_move(quick: bool) -> Row:
-    found = {
+    moves = {
         (letter, query, units): moved_share(letter, query, units)
         for letter in ("b" if quick else "abcd")
         for query in (1, 2)
         for units in (8, 16, 24)
         if 1000 * examples.figure_9(letter).operator[f"a{query}"].cost >= units
     }
-    worst = max(found.values())
+    worst = max(moves.values())
     back = moved_share("b", 1, -8)
     return row(
         "operator move from parent to child, 8 to 24 ms (Figure 15c): D-FIT rows resent",
         "<= 15 %",
-        f"at most {worst[0]:.1%} ({worst[1]} of {worst[3]}) over {len(found)} moves, "
+        f"at most {worst[0]:.1%} ({worst[1]} of {worst[3]}) over {len(moves)} moves, "
         f"{worst[2]} named as gone; back from child to parent, 8 ms: {back[0]:.1%} "
         f"({back[1]} of {back[3]})",
         worst[0] <= 0.15,
@@ -69,7 +70,7 @@ def operator_move(quick: bool) -> Row:
 def solver_w_plans(quick: bool) -> Row:
     ratios = {}
     for letter in "bcde":
-        program = build(examples.figure_9(letter))
+        program = shedding_program(examples.figure_9(letter))
         workload = Exponential(MEAN, 2)
         solver = build_tree(program, 0.05)
         target = expected_error(solver, workload)
@@ -87,18 +88,18 @@ def solver_w_plans(quick: bool) -> Row:
 
 def end_to_end(quick: bool) -> list[Row]:
     network = examples.web()
-    rates = web_rates(network, period_s=60)
-    found = compare(network, rates[:200] if quick else rates)
+    rates = web_rates(network, period_s=60)[: 200 if quick else None]
+    compared = compare(network, rates)
     shares = ", ".join(
-        f"{name} {found.share_of_optimum(name):.3f}" for name in found.throughput
+        f"{name} {compared.share_of_optimum(name):.3f}" for name in compared.throughput
     )
-    safe = all(found.highest_load[name] <= 1 + 1e-9 for name in found.plans)
+    safe = all(compared.highest_load[name] <= 1 + 1e-9 for name in compared.plans)
     best = all(
-        found.share_of_optimum(name) <= 1 + 1e-9 for name in found.throughput
-    ) and not found.refused
+        compared.share_of_optimum(name) <= 1 + 1e-9 for name in compared.throughput
+    ) and not compared.refused
     return [
         row(
-            f"NASA rates, 6 inputs on {len(network.nodes)} servers, {len(found.offered)} minutes: "
+            f"NASA rates, 6 inputs on {len(network.nodes)} servers, {len(rates)} minutes: "
             "throughput when overloaded, share of the optimum",
             "all methods, exact best",
             shares,

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fit import examples
+from benchmarks.fit.experiments import library_scorer
 from benchmarks.fit.networks import networks, relative_errors
 from benchmarks.rows import Row, best_of, row
-from planning.fit import examples
-from planning.fit.library import Glop, glop_scorer
+from planning.fit.path.regions import enumerate_regions
 from planning.fit.planner import plan_network
-from planning.fit.program import build
-from planning.fit.quadtree import build as build_tree
-from planning.fit.regions import enumerate_regions
-from planning.fit.warm import WarmSimplex
+from planning.fit.printed.quadtree import build as build_tree
+from planning.fit.program import NetworkProgram
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
 
 TURN = 20
 
@@ -33,14 +34,14 @@ def median_of(arguments: Any, work: Callable[[Any], Any]) -> float:
 
 
 def regions_against_quadtree(quick: bool) -> list[Row]:
-    program = build(examples.wide(4))
+    program = shedding_program(examples.wide(4))
     seconds = best_of(5, lambda: enumerate_regions(program)).wall
     regions = enumerate_regions(program)
     start = time.perf_counter()
-    tree = build_tree(program, 0.1, scorer=glop_scorer(program))
+    tree = build_tree(program, 0.1, scorer=library_scorer(program))
     quadtree_s = time.perf_counter() - start
     plans, speed = tree.plan_count / regions.plan_count, quadtree_s / seconds
-    many = build(examples.many_servers(8, 10))
+    many = shedding_program(examples.many_servers(8, 10))
     start = time.perf_counter()
     complete = enumerate_regions(many)
     many_s = time.perf_counter() - start
@@ -94,7 +95,7 @@ def warm_against_glop(quick: bool) -> Row:
     for network in networks(8 if quick else 24, 13):
         walk = 0.6 + np.cumsum(rng.normal(scale=0.02, size=(600, len(network.inputs))), axis=0)
         rates = np.clip(np.abs(walk), 0.02, 1.0)
-        model, warm = Glop(network), WarmSimplex(build(network))
+        model, warm = NetworkProgram(network), WarmSimplex(shedding_program(network))
         pairs = [(v * network.max_rates, v[None, :]) for v in rates]
         warm.fractions(rates)
         glop_s, single_s = alternately(model.resolve, warm.fractions, pairs)

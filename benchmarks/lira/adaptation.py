@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import LOADS, QUERIES, REGIONS, SEEDS, scene_of, slowest, timed
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
-from planning.lira import printed
-from planning.lira.axis import ErrorAxis
-from planning.lira.gridreduce import grid_reduce_sums
-from planning.lira.halving import Halvings
+from planning.lira.model import ErrorAxis, ReductionCurve
 from planning.lira.parameters import Parameters
-from planning.lira.partition import Partition
+from planning.lira.partition.halving import Halvings
+from planning.lira.partition.pricing import best_partition
+from planning.lira.partition.quadtree import QuadTree
+from planning.lira.partition.regions import Partition
+from planning.lira.path import ThrottlerPath
 from planning.lira.planner import importance_of, update_weight
-from planning.lira.pricing import best_partition
-from planning.lira.quadtree import QuadTree
-from planning.lira.reduction import ReductionCurve
-from planning.lira.scene import Scene
-from planning.lira.throttlers import ThrottlerPath
+from planning.lira.printed import reading
+from planning.lira.printed.greedy import increment
+from planning.lira.printed.gridreduce import grid_reduce_sums
 
 
 def adaptation(quick: bool) -> list[Row]:
@@ -82,8 +82,9 @@ def _against_python(scene: Scene) -> Row:
     d, f = curve.thresholds.tolist(), curve.hull.tolist()
 
     def heap() -> None:
-        leaves = printed.grid_reduce(printed.build_tree(n, m), curve, regions, 0.5)
-        printed.greedy_increment([t.m for t in leaves], [t.n for t in leaves], d, f, 50.0, 0.5)
+        tree = reading.build_tree(n, m)
+        leaves = reading.grid_reduce(tree, curve, regions, 0.5)
+        increment([t.m for t in leaves], [t.n for t in leaves], d, f, 50.0, 0.5, tree.n)
 
     plain = best_of(5, heap)
     ours = best_of(20, lambda: _paper_step(nodes, asked, curve, regions, 0.5))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.lira.bench import plan_map
+from benchmarks.lira.fleet import Fleet
+from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, SEEDS, scene_of, timed
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
-from planning.lira import compact
-from planning.lira.bench import plan_map
-from planning.lira.dead_reckoning import Fleet
-from planning.lira.nodemap import NodeMap
+from planning.lira.codec import messages
 from planning.lira.plan import Plan
-from planning.lira.scene import Scene
-from planning.lira.stations import Stations, broadcasts, place_by_density, touched
+from planning.lira.stations import NodeMap, Stations, broadcasts, place_by_density, touched
 
 
 def compactness(quick: bool) -> list[Row]:
@@ -25,17 +24,17 @@ def compactness(quick: bool) -> list[Row]:
         stations = _stations(scene, queries)
         for z in LOADS:
             plan = scene.plan(queries, z)
-            at_one_z.append(len(compact.encode_map(plan, z)) / plan.regions)
-            any_z.append(len(compact.encode_map(plan)) / plan.regions)
-            changes.append(len(compact.encode_change(plan, z)))
+            at_one_z.append(len(messages.encode_map(plan, z)) / plan.regions)
+            any_z.append(len(messages.encode_map(plan)) / plan.regions)
+            changes.append(len(messages.encode_change(plan, z)))
             counts = [
                 len(touched(plan.partition, plan.frame, x, y, r))
                 for x, y, r in zip(stations.x, stations.y, stations.radius, strict=True)
             ]
             known.append(float(np.mean(counts)))
             for load in (z, None):
-                messages = broadcasts(plan, stations, load)
-                broadcast.append(sum(map(len, messages)) / sum(counts))
+                sent = broadcasts(plan, stations, load)
+                broadcast.append(sum(map(len, sent)) / sum(counts))
     return [
         row("whole map at one z, l = 250, worst of nine cells", "<= 1.3 bytes per region",
             f"{max(at_one_z):.2f}", max(at_one_z) <= 1.3),
@@ -73,7 +72,7 @@ def runtime_speed(quick: bool) -> list[Row]:
 
 
 def _lookups(plan: Plan, stations: Stations) -> list[Row]:
-    whole = NodeMap.from_map(compact.encode_map(plan, 0.5))
+    whole = NodeMap.from_map(messages.encode_map(plan, 0.5))
     part = NodeMap.from_part(broadcasts(plan, stations, 0.5)[0], plan.frame)
     rng = np.random.default_rng(0)
     count = 4_000_000

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks import datasets
+from benchmarks.lira.bench import Result
+from benchmarks.lira.experiments import all_methods
+from benchmarks.lira.recorded import load_tracks
+from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, REGIONS, scene_of, seeds
 from benchmarks.rows import Row, row
-from benchmarks import datasets
 from planning.arrays import FloatArray
-from planning.lira.bench import Result
-from planning.lira.experiments import all_methods
-from planning.lira.greedy import greedy_increment
-from planning.lira.gridreduce import grid_reduce
-from planning.lira.recorded import load_tracks
-from planning.lira.scene import Scene
-from planning.lira.throttlers import ThrottlerPath
+from planning.lira.path import ThrottlerPath
+from planning.lira.printed.greedy import greedy_increment
+from planning.lira.printed.gridreduce import grid_reduce
 
-Found = dict[tuple[str, float, str], list[Result]]  # by distribution, z and method; one per seed
+Results = dict[tuple[str, float, str], list[Result]]  # by distribution, z and method; one per seed
 
 
 def quality(quick: bool) -> list[Row]:
     """Measure true errors in all nine cells, and what else the same fleets show."""
-    found: Found = {}
+    results: Results = {}
     predicted: list[float] = []
     for seed in seeds(quick):
         scene = scene_of(seed)
@@ -29,24 +29,24 @@ def quality(quick: bool) -> list[Row]:
             queries = scene.queries(distribution, QUERIES)
             for z in LOADS:
                 for name, result in _cell(scene, queries, z).items():
-                    found.setdefault((distribution, z, name), []).append(result)
+                    results.setdefault((distribution, z, name), []).append(result)
             predicted.append(_greedy_gap(scene, queries, LOADS[0]))
     gap = f"{min(predicted):.2f}–{max(predicted):.2f}x"
     return [
-        *_against_baselines(found),
-        *_against_printed(found),
-        *_budgets(found),
+        *_against_baselines(results),
+        *_against_printed(results),
+        *_budgets(results),
         row("predicted inaccuracy of the printed greedy over the optimum, F = 50, z = 0.3",
             "reported", gap, None),
         *_reported(scene_of(seeds(quick)[-1])),
     ]  # fmt: skip
 
 
-def _against_baselines(found: Found) -> list[Row]:
+def _against_baselines(results: Results) -> list[Row]:
     rows = []
     for z, drop, uniform in ((0.75, 25, 5), (0.5, 15, 1.8)):
         for name, least in (("Random Drop", drop), ("Uniform Δ", uniform)):
-            ratio = _ratio(found, "proportional", z, name, "position")
+            ratio = _ratio(results, "proportional", z, name, "position")
             rows.append(
                 row(f"E_P of {name} over ours, Proportional, z = {z}", f">= {least}x",
                     f"{ratio:.1f}x", ratio >= least)
@@ -54,15 +54,15 @@ def _against_baselines(found: Found) -> list[Row]:
     return rows
 
 
-def _against_printed(found: Found) -> list[Row]:
+def _against_printed(results: Results) -> list[Row]:
     """Compare with the paper's LIRA, over an even grid and over GRIDREDUCE's regions."""
     rows = []
     for measure, symbol in (("position", "E_P"), ("containment", "E_C")):
         gains = []
         for distribution in DISTRIBUTIONS:
             for z in LOADS:
-                grid = _ratio(found, distribution, z, "Lira-Grid", measure)
-                gains.append(1 / _ratio(found, distribution, z, "LIRA printed", measure))
+                grid = _ratio(results, distribution, z, "Lira-Grid", measure)
+                gains.append(1 / _ratio(results, distribution, z, "LIRA printed", measure))
                 rows.append(
                     row(f"{symbol} of Lira-Grid (256) over ours, {distribution}, z = {z}",
                         ">= 1x", f"{grid:.2f}x", grid >= 1)
@@ -81,21 +81,21 @@ def _cell(scene: Scene, queries: FloatArray, z: float) -> dict[str, Result]:
     return all_methods(scene, queries, z) | {"LIRA, uncorrected": uncorrected}
 
 
-def _ratio(found: Found, distribution: str, z: float, name: str, measure: str) -> float:
+def _ratio(results: Results, distribution: str, z: float, name: str, measure: str) -> float:
     """Return the geometric mean over seeds of another method's error over ours."""
     logs = [
         np.log(getattr(other.errors, measure) / getattr(ours.errors, measure))
         for other, ours in zip(
-            found[distribution, z, name], found[distribution, z, "LIRA"], strict=True
+            results[distribution, z, name], results[distribution, z, "LIRA"], strict=True
         )
     ]
     return float(np.exp(np.mean(logs)))
 
 
-def _budgets(found: Found) -> list[Row]:
+def _budgets(results: Results) -> list[Row]:
     rows = []
     for name, binding in (("LIRA", True), ("LIRA, uncorrected", False)):
-        off = [r.updates / z - 1 for (_, z, n), rs in found.items() if n == name for r in rs]
+        off = [r.updates / z - 1 for (_, z, n), rs in results.items() if n == name for r in rs]
         text = f"{min(off):+.1%} … {max(off):+.1%} over {len(off)} runs"
         correction = "with" if binding else "without"
         rows.append(

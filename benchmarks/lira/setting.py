@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from benchmarks.lira.scene import Scene
 from benchmarks.rows import Row, Timing, row
-from planning.lira.scene import Scene
 
 DISTRIBUTIONS = ("proportional", "inverse", "random")
 LOADS = (0.3, 0.5, 0.75)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.rows import Row, best_of, row
-from planning.sifter import linear_program, queries, statistics
-from planning.sifter.partitioners.division import divide
+from benchmarks.sifter.scene import definition_for, unit_space
+from planning.families import Definition
+from planning.sifter import program, queries, statistics
+from planning.sifter.demo import Settings, Workload
+from planning.sifter.parameters import Parameters
+from planning.sifter.partitioners import divide
 from planning.sifter.path import Path
-from planning.sifter.scene import Given, parameters_for, unit_space
-from planning.sifter.workload import Settings, Workload
 
 
 def random_instance(seed: int) -> tuple[Any, ...]:
@@ -39,11 +42,11 @@ def highs_loss(f: Any, a: Any, queried: Any, z: float, delta: float) -> float:
     for r, i in enumerate(members):
         rows[2 * r, [i, -1]], rows[2 * r + 1, [i, -1]] = (1.0, -1.0), (-1.0, 1.0)
     bounded = {"A_ub": rows, "b_ub": np.tile([delta, 0.0], len(members))} if len(members) else {}
-    found = linprog(
+    solved = linprog(
         np.append(a, 0.0), A_eq=np.append(f, 0.0)[None], b_eq=[(1 - z) * f.sum()],
         bounds=[(0, 1)] * (len(f) + 1), method="highs", **bounded,
     )  # fmt: skip
-    return float(found.fun)
+    return float(solved.fun)
 
 
 def exactness(quick: bool) -> list[Row]:
@@ -53,7 +56,7 @@ def exactness(quick: bool) -> list[Row]:
         f, a, queried, z, delta = random_instance(seed)
         d = Path.of(f, a, queried).thresholds(z, delta)
         lost = float(np.dot(a, d))
-        glop = linear_program.solve(f, a, queried, z, delta).lost_qos
+        glop = program.solve(f, a, queried, z, delta).lost_qos
         worst_glop = max(worst_glop, abs(lost - glop))
         worst_highs = max(worst_highs, abs(lost - highs_loss(f, a, queried, z, delta)))
         spread = np.ptp(d[queried]) - delta if queried.any() else 0.0
@@ -80,7 +83,7 @@ def configuring(quick: bool) -> list[Row]:
         path = best_of(300, lambda f=f, a=a, q=queried: Path.of(f, a, q)).cpu
         solve = best_of(
             3 if quick else 8,
-            lambda f=f, a=a, q=queried, form=form: linear_program.solve(f, a, q, 0.5, 0.5, form),
+            lambda f=f, a=a, q=queried, form=form: program.solve(f, a, q, 0.5, 0.5, form),
         ).cpu
         rows.append(
             row(f"whole path against one GLOP solve, {form}, l = {regions}", f">= {required}x",
@@ -90,12 +93,13 @@ def configuring(quick: bool) -> list[Row]:
     return rows
 
 
-def construct(points: Any, asked: Any, regions: int, calibrate: bool, dimensions: int) -> None:
+def stream_of(points: Any, regions: int, calibrate: bool) -> Definition[Parameters]:
+    """Return a definition for points of the unit square."""
+    return definition_for(unit_space(2), "cost_tree", regions, len(points), calibrate=calibrate)
+
+
+def construct(points: Any, asked: Any, definition: Definition[Parameters]) -> None:
     """Everything from samples to thresholds for all z."""
-    parameters = parameters_for("cost_tree", regions, len(points)).model_copy(
-        update={"calibrate": calibrate}
-    )
-    definition = Given(unit_space(dimensions), parameters)
     partition = divide(points, definition, asked)
     counts = statistics.RegionCounts.of(points, partition, queries.pins_of(definition))
     made = statistics.assemble(partition, counts, definition, len(points), asked)
@@ -109,9 +113,8 @@ def construction(quick: bool) -> list[Row]:
     points = workload.tuples(1000)
     for regions in (16, 100):
         for calibrate, limit in ((False, 10), (True, 100)):
-            taken = 1e3 * best_of(
-                30, lambda r=regions, c=calibrate: construct(points, workload.queries, r, c, 2)
-            ).cpu
+            stream = stream_of(points, regions, calibrate)
+            taken = 1e3 * best_of(30, partial(construct, points, workload.queries, stream)).cpu
             name = "with" if calibrate else "without"
             rows.append(
                 row(f"construction, 1,000 x 1,000, l = {regions}, {name} calibration",
@@ -120,12 +123,16 @@ def construction(quick: bool) -> list[Row]:
     large = Workload(Settings(data="SKEW", query="UNIF", queries=10_000), 1)
     many = large.tuples(100_000)
     repeats = 1 if quick else 3
-    taken = best_of(repeats, lambda: construct(many, large.queries, 1000, False, 2)).cpu
+    stream = stream_of(many, 1000, False)
+    taken = best_of(repeats, partial(construct, many, large.queries, stream)).cpu
     rows.append(
         row("construction, 100,000 x 10,000, l = 1,000", "<= 2 s", f"{taken:.2f} s", taken <= 2)
     )
-    sizes = [(n, best_of(3, lambda n=n: construct(many[:n], workload.queries, 100, False, 2)).cpu)
-             for n in (1000, 10_000, 100_000)]  # fmt: skip
-    growth = ", ".join(f"{n:,}: {1e3 * t:.0f} ms" for n, t in sizes)
+    times = []
+    for count in (1000, 10_000, 100_000):
+        part, stream = many[:count], stream_of(many[:count], 100, False)
+        work = partial(construct, part, workload.queries, stream)
+        times.append(f"{count:,}: {1e3 * best_of(3, work).cpu:.0f} ms")
+    growth = ", ".join(times)
     rows.append(row("growth with samples, 1,000 queries, l = 100", "reported", growth, None))
     return rows

@@ -11,20 +11,20 @@ import numpy as np
 from scipy.stats import chi2
 
 from benchmarks.rows import Row, row
-from planning.errors import InvalidInput
-from planning.sifter import recorded
-from planning.sifter.scene import (
+from benchmarks.sifter import recorded
+from benchmarks.sifter.scene import (
     LABELS,
     PAPER,
     WORKLOADS,
-    Attribute,
     Scene,
     drawn,
     flown,
     loss_table,
     unit_space,
 )
-from planning.sifter.workload import Settings, Workload
+from planning.errors import InvalidInput
+from planning.sections import Attribute
+from planning.sifter.demo import Settings, Workload
 
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
 REFERENCE = {  # loss over random dropping at l = 16, z = Delta = 0.5
@@ -40,16 +40,16 @@ def reproduction(quick: bool) -> list[Row]:
     seeds, many, fresh = (4, 8, 30_000) if quick else (20, 100, 100_000)
     losses = _paper_losses(many, fresh, WORKLOADS)
     rows = []
-    for workload, found in losses.items():
-        got = found[:seeds].mean(axis=0)
+    for workload, by_seed in losses.items():
+        got = by_seed[:seeds].mean(axis=0)
         away = float(np.abs(got - REFERENCE[workload]).max())
         named = " ".join(f"{LABELS[n]} {v:.3f}" for n, v in zip(PAPER, got, strict=True))
-        error = float(found.std(axis=0, ddof=1).max()) / np.sqrt(seeds)
+        error = float(by_seed.std(axis=0, ddof=1).max()) / np.sqrt(seeds)
         rows.append(
             row(f"reproduction {'/'.join(workload)}, l = 16, z = 0.5, {seeds} seeds",
                 f"+- 0.03 of {_listed(REFERENCE[workload])}",
                 f"{named}; furthest {away:.3f}, standard error up to {error:.3f}; "
-                f"means of {many} seeds {_listed(found.mean(axis=0))}",
+                f"means of {many} seeds {_listed(by_seed.mean(axis=0))}",
                 away <= 0.03)
         )  # fmt: skip
     rows.append(_agreement(losses, seeds))
@@ -82,11 +82,11 @@ def _agreement(losses: dict[Any, Any], seeds: int) -> Row:
     """
     rng, statistic, agree = np.random.default_rng(0), 0.0, []
     for workload in WORKLOADS[:3]:
-        found = losses[workload]
-        away = found.mean(axis=0) - REFERENCE[workload]
-        covariance = np.cov(found.T) * (1 / seeds + 1 / len(found))
+        ours = losses[workload]
+        away = ours.mean(axis=0) - REFERENCE[workload]
+        covariance = np.cov(ours.T) * (1 / seeds + 1 / len(ours))
         statistic += float(away @ np.linalg.solve(covariance, away))
-        one, two = (found[rng.integers(0, len(found), (2000, seeds))].mean(axis=1) for _ in "12")
+        one, two = (ours[rng.integers(0, len(ours), (2000, seeds))].mean(axis=1) for _ in "12")
         agree.append(float((np.abs(one - two).max(axis=1) <= 0.03).mean()))
     chance = ", ".join(f"{'/'.join(w)} {a:.0%}" for w, a in zip(WORKLOADS, agree, strict=False))
     return row(f"could the stated numbers be ours on {seeds} other seeds", "reported",
@@ -99,7 +99,7 @@ def quality(quick: bool) -> list[Row]:
     table = loss_table((*PAPER, "cost_tree"), (16, 100), LOADS, range(4 if quick else 20),
                        fresh=30_000 if quick else 100_000)  # fmt: skip
     mean = {key: losses.mean(axis=0) for key, losses in table.items()}
-    return [found for regions in (16, 100) for found in _best_partitioner(mean, regions)]
+    return [*_best_partitioner(mean, 16), *_best_partitioner(mean, 100)]
 
 
 def _best_partitioner(mean: dict[Any, Any], regions: int) -> list[Row]:
@@ -128,11 +128,11 @@ def gains(quick: bool) -> list[Row]:
     fair = {(n, delta): [] for n in PAPER for delta in (0.1, 0.9)}
     for seed in range(3 if quick else 10):
         scene = drawn(Settings(), seed, fresh=50_000)
-        for (name, regions), found in fine.items():
-            found.append(1 - scene.losses(scene.plan(name, regions), (0.1,))[0])
-        for (name, delta), found in fair.items():
+        for (name, regions), by_seed in fine.items():
+            by_seed.append(1 - scene.losses(scene.plan(name, regions), (0.1,))[0])
+        for (name, delta), by_seed in fair.items():
             plan = scene.plan(name, 16, fairness_threshold=delta)
-            found.append(1 - scene.losses(plan, (0.3,))[0])
+            by_seed.append(1 - scene.losses(plan, (0.3,))[0])
     by_regions = {n: float(np.mean(fine[n, 100]) / np.mean(fine[n, 16])) for n in PAPER}
     by_delta = {n: float(np.mean(fair[n, 0.9]) / np.mean(fair[n, 0.1])) for n in PAPER}
 
@@ -159,8 +159,8 @@ def other_spaces(quick: bool) -> list[Row]:
         losses = {n: [] for n in (*PAPER, "cost_tree")}
         for seed in range(2 if quick else 10):
             scene = make(seed)
-            for partitioner, found in losses.items():
-                found.append(scene.losses(scene.plan(partitioner, 81), (0.5,))[0])
+            for partitioner, by_seed in losses.items():
+                by_seed.append(scene.losses(scene.plan(partitioner, 81), (0.5,))[0])
         values = ", ".join(f"{LABELS[n]} {np.mean(v):.3f}" for n, v in losses.items())
         rows.append(row(f"loss {name}, SKEW/SKEW, l = 81, z = 0.5", "reported", values, None))
     return rows
@@ -187,7 +187,7 @@ def with_category(seed: int) -> Scene:
     )
     # Queries with a category match a twelfth of the tuples: make them larger.
     grown = replace(asked, low=asked.low - [0.02, 0.02, 0], high=asked.high + [0.02, 0.02, 0])
-    kind = Attribute("kind", "category", (0.0, 12.0), tuple("abcdefghijkl"))
+    kind = Attribute(name="kind", type="category", values=tuple("abcdefghijkl"))
     return Scene(*tuples, grown, (*unit_space(2), kind))
 
 
@@ -202,8 +202,8 @@ def real_data(quick: bool) -> list[Row]:
         losses: dict[str, list[Any]] = {name: [] for name in (*PAPER, "cost_tree")}
         for seed in range(2 if quick else 5):
             scene = flown(seed, points, fresh=50_000)
-            for name, found in losses.items():
-                found.append(scene.losses(scene.plan(name, regions), (0.3, 0.5, 0.7)))
+            for name, by_seed in losses.items():
+                by_seed.append(scene.losses(scene.plan(name, regions), (0.3, 0.5, 0.7)))
         values = "; ".join(
             f"{LABELS[n]} " + " ".join(f"{x:.3f}" for x in np.mean(v, axis=0))
             for n, v in losses.items()

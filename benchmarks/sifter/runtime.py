@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from benchmarks.rows import Row, best_of, row
+from benchmarks.sifter.scene import Scene, drawn
 from planning.arrays import FloatArray
-from planning.sifter.compact import HEADER, QOS, axes_bytes, encode_setting
+from planning.sifter import codec
+from planning.sifter.demo import Settings
 from planning.sifter.plan import Plan
-from planning.sifter.scene import Scene, drawn
 from planning.sifter.shedder import Shedder
-from planning.sifter.workload import Settings
 
 
 @njit
@@ -76,7 +75,7 @@ def descent_time(plan: Plan, columns: dict[str, FloatArray], count: int) -> floa
     """Return the time of the same shedder without its tables: it descends the cut tree."""
     slow = Shedder(plan, 0.5)
     tables = slow._tables
-    slow._tables = replace(tables, cells=tables.cells[:0], bitmaps=tables.bitmaps[:0])
+    slow._tables = tables._replace(cells=tables.cells[:0], bitmaps=tables.bitmaps[:0])
     part = {name: column[: count // 10] for name, column in columns.items()}
     return 10 * best_of(3, lambda: slow.offer(part)).cpu
 
@@ -107,9 +106,10 @@ def compactness(quick: bool) -> list[Row]:
     for regions in (16, 100, 1000):
         scene = drawn(Settings("SKEW", "SKEW"), 1, samples=20_000, fresh=1000)
         plan = scene.plan("cost_tree", regions)
-        setting = len(encode_setting(plan, 0.5)) / plan.regions
+        setting = len(codec.setting_to_bytes(plan, 0.5)) / plan.regions
         payload = len(plan.to_bytes())
-        fixed = HEADER.size + QOS.size + len(axes_bytes(plan.space, plan.partition))
+        axes = len(codec.axes_bytes(plan.space, plan.partition))
+        fixed = len(codec.PLAN_MAGIC) + codec.HEADER.size + codec.QOS.size + axes
         whole = (payload - fixed) / plan.regions
         text = len(json.dumps(plan.to_document())) / plan.regions
         rows.append(

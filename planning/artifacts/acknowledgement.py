@@ -44,8 +44,8 @@ def decode(data: bytes, source: str) -> Acknowledgement:
         return msgspec.json.decode(data, type=Acknowledgement)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ArtifactError(
-            f"{source} is not an acknowledgement ({error}); remove it, the node writes it anew at "
-            "its next swap"
+            f"{source} is not an acknowledgement ({error}); remove it; the node writes a new "
+            "one at its next swap"
         ) from None
 
 

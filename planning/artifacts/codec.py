@@ -26,7 +26,7 @@ import msgspec
 
 from planning.artifacts.manifest import Encoding
 from planning.errors import ArtifactError, InvalidInput
-from planning.families import Family, family
+from planning.families import Family, Plan, family
 
 FORMAT_VERSION = 1
 MAGIC = b"HG"
@@ -35,25 +35,25 @@ HEADER = struct.Struct("<2sBBI")
 FAMILY_IDS = {"sifter": 1, "lira": 2, "attributes": 3, "joins": 4, "fit": 5}
 
 
-def encode(plan: Any, family_name: str, encoding: Encoding) -> bytes:
+def encode(plan: Plan, family_name: str, encoding: Encoding) -> bytes:
     """Return the plan in one of the two encodings."""
     encoder = encode_json if encoding == "json" else encode_binary
     return encoder(plan, family_name)
 
 
-def decode(data: bytes, encoding: Encoding, source: str = "the plan") -> tuple[str, Any]:
+def decode(data: bytes, encoding: Encoding, source: str = "the plan") -> tuple[str, Plan]:
     """Return family and plan of an encoded plan; raise only :class:`ArtifactError`."""
     decoder = decode_json if encoding == "json" else decode_binary
     return decoder(data, source)
 
 
-def document(plan: Any) -> dict[str, Any]:
+def document(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON-like built-in types: what two equal plans have in common."""
     built: dict[str, Any] = msgspec.to_builtins(plan.to_document())
     return built
 
 
-def encode_json(plan: Any, family_name: str) -> bytes:
+def encode_json(plan: Plan, family_name: str) -> bytes:
     """Return the JSON envelope of a plan."""
     family(family_name)
     envelope = {"headgate": FORMAT_VERSION, "family": family_name, "plan": plan.to_document()}
@@ -66,16 +66,16 @@ def encode_json(plan: Any, family_name: str) -> bytes:
         ) from None
 
 
-def encode_binary(plan: Any, family_name: str) -> bytes:
+def encode_binary(plan: Plan, family_name: str) -> bytes:
     """Return the binary envelope of a plan."""
     family(family_name)
     if family_name not in FAMILY_IDS:
         raise InvalidInput(f"family {family_name} has no id in the binary format; give it one")
-    payload: bytes = plan.to_bytes()
+    payload = plan.to_bytes()
     return _header(FAMILY_IDS[family_name], payload) + payload
 
 
-def decode_json(data: bytes, source: str = "the plan") -> tuple[str, Any]:
+def decode_json(data: bytes, source: str = "the plan") -> tuple[str, Plan]:
     """Return family and plan of a JSON envelope; raise only :class:`ArtifactError`."""
     try:
         peek = msgspec.json.decode(data, type=_Peek)
@@ -89,7 +89,7 @@ def decode_json(data: bytes, source: str = "the plan") -> tuple[str, Any]:
         raise _damaged(source, f"does not hold a {room.name} plan", error) from None
 
 
-def decode_binary(data: bytes, source: str = "the plan") -> tuple[str, Any]:
+def decode_binary(data: bytes, source: str = "the plan") -> tuple[str, Plan]:
     """Return family and plan of a binary envelope; raise only :class:`ArtifactError`.
 
     >>> decode_binary(b"PK", "ticks.bin")

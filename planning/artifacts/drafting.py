@@ -25,7 +25,7 @@ def draft(**fields: Any) -> Manifest:
         "parent": None,
         "rollback_of": None,
         "planning_version": planning.__version__,
-        "code_digest": code_digest(),
+        "code_digest": code_digest(fields["family"]),
         "key_id": "0" * 16,
         "signature": "",
     }
@@ -70,7 +70,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def check_round_trip(plan: Any, family: str, data: Mapping[Encoding, bytes]) -> None:
+def check_round_trip(family: str, data: Mapping[Encoding, bytes]) -> None:
     """Refuse to publish what readers could not read."""
     for encoding in ENCODINGS:
         _, decoded = codec.decode(data[encoding], encoding, f"the {encoding} form of the new plan")

@@ -97,8 +97,8 @@ def create(path: UPath, data: bytes, mode: int = 0o644) -> bool:
                 path.fs.pipe_file(path.path, data, mode="create")
         except FileExistsError:
             return False
-        # A file system without conditional writes may have overwritten a concurrent writer's
-        # file, or been overwritten: whoever does not find its own bytes has lost.
+        # Without conditional writes, one of two concurrent writers overwrites the other's file: the
+        # one that does not read back its own bytes has lost.
         return is_local(path) or path.read_bytes() == data
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planning.artifacts.reading import Reader
     from planning.artifacts.store import Store
 
+T = TypeVar("T")
 # On file systems without locks, a younger payload may belong to a publication under way.
 PAYLOAD_GRACE_S = 3600.0
 
@@ -119,7 +120,7 @@ def verify(store: Reader, stream: str, version: int) -> Report:
     """Check manifest, signature, digests, decoding, and that both encodings are one plan."""
     checks: list[Check] = []
 
-    def attempt(name: str, action: Any) -> Any:
+    def attempt(name: str, action: Callable[[], T]) -> T | None:
         try:
             result = action()
         except ArtifactError as error:
@@ -128,15 +129,15 @@ def verify(store: Reader, stream: str, version: int) -> Report:
         checks.append(Check(name, True))
         return result
 
-    found = attempt("manifest", lambda: store.unverified(stream, version))
-    if found is None:
+    manifest = attempt("manifest", lambda: store.unverified(stream, version))
+    if manifest is None:
         return Report(stream, version, tuple(checks))
     path = str(store.manifest_path(stream, version))
-    attempt("signature", lambda: store.trusted.verify(found, path))
-    attempt("json digest", lambda: store.payload(found, "json"))
-    attempt("binary digest", lambda: store.payload(found, "binary"))
-    from_json = attempt("json plan", lambda: store.plan(found, "json"))
-    from_binary = attempt("binary plan", lambda: store.plan(found, "binary"))
+    attempt("signature", lambda: store.trusted.verify(manifest, path))
+    attempt("json digest", lambda: store.payload(manifest, "json"))
+    attempt("binary digest", lambda: store.payload(manifest, "binary"))
+    from_json = attempt("json plan", lambda: store.plan(manifest, "json"))
+    from_binary = attempt("binary plan", lambda: store.plan(manifest, "binary"))
     if from_json is not None and from_binary is not None:
         same = codec.document(from_json) == codec.document(from_binary)
         detail = "" if same else "the two encodings hold different plans; publish again"

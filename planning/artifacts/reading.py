@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from upath import UPath
 
-from planning.artifacts import acknowledgement, codec, drafting, files, manifest
+from planning.artifacts import acknowledgement, codec, drafting, files
 from planning.artifacts.acknowledgement import Acknowledgement
 from planning.artifacts.files import Location
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import STREAM_PATTERN, Encoding, Manifest, Payload
+from planning.artifacts.manifest import decode as decode_manifest
 from planning.artifacts.signing import TrustedKeys, Unverified
 from planning.errors import ArtifactError, InvalidInput, NoPlan
+from planning.families import Plan
 
 VERSION_FILE = re.compile(r"(\d{8,})\.json")
 SUFFIX: dict[Encoding, str] = {"json": "json", "binary": "bin"}
@@ -45,7 +46,7 @@ class Published:
     """
 
     manifest: Manifest
-    plan: Any
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +58,8 @@ class LastGood:
     >>> from planning.examples import demo_store
     >>> store, _ = demo_store("sifter", versions=2)
     >>> _ = store.manifest_path("ticks", 2).write_bytes(b"half a manif")
-    >>> found = store.last_good("ticks")
-    >>> found.published.manifest.version, [broken.name for broken in found.skipped]
+    >>> newest = store.last_good("ticks")
+    >>> newest.published.manifest.version, [broken.name for broken in newest.skipped]
     (1, ['00000002'])
     """
 
@@ -118,8 +119,8 @@ class Reader:
 
     def versions(self, stream: str) -> tuple[int, ...]:
         """Return the versions in the store, oldest first, without opening them."""
-        found = map(VERSION_FILE.fullmatch, files.names(self.folder(stream, "versions")))
-        return tuple(sorted(int(match[1]) for match in found if match))
+        matches = map(VERSION_FILE.fullmatch, files.names(self.folder(stream, "versions")))
+        return tuple(sorted(int(match[1]) for match in matches if match))
 
     def newest(self, stream: str) -> int:
         """Return the newest version's number, without opening it."""
@@ -138,9 +139,9 @@ class Reader:
     def manifest(self, stream: str, version: int) -> Manifest:
         """Return one version's manifest, verified."""
         path = self.manifest_path(stream, version)
-        found = self.unverified(stream, version)
-        self.trusted.verify(found, str(path))
-        return found
+        manifest = self.unverified(stream, version)
+        self.trusted.verify(manifest, str(path))
+        return manifest
 
     def load(
         self, stream: str, version: int | None = None, encoding: Encoding = "binary"
@@ -148,8 +149,8 @@ class Reader:
         """Return a version (the newest by default) with its plan: verified, or an error."""
         wanted = self.newest(stream) if version is None else version
         try:
-            found = self.manifest(stream, wanted)
-            return Published(found, self.plan(found, encoding))
+            manifest = self.manifest(stream, wanted)
+            return Published(manifest, self.plan(manifest, encoding))
         except (NoPlan, ArtifactError):
             if version is None and self.newest(stream) != wanted:
                 # Retention may remove a version between looking and reading; a newer one is there.
@@ -179,33 +180,33 @@ class Reader:
                 broken.append(Broken(f"{version:08d}", str(error)))
         return Listing(tuple(sound), tuple(broken))
 
-    def payload(self, found: Manifest, encoding: Encoding) -> bytes:
+    def payload(self, manifest: Manifest, encoding: Encoding) -> bytes:
         """Return a version's encoded plan, checked against its digest."""
-        payload = found.payloads.of(encoding)
-        path = self.payload_path(found.stream, payload, encoding)
+        payload = manifest.payloads.of(encoding)
+        path = self.payload_path(manifest.stream, payload, encoding)
         try:
             data = files.read(path)
         except FileNotFoundError:
             raise ArtifactError(
-                f"{path}, the {encoding} plan of version {found.version}, is missing; restore it, "
-                "roll back to a complete version, or publish again"
+                f"{path}, the {encoding} plan of version {manifest.version}, is missing; restore "
+                "it, roll back to a complete version, or publish again"
             ) from None
         if len(data) != payload.bytes or drafting.digest(data) != payload.digest:
             raise ArtifactError(
-                f"{path} does not match the digest in the manifest of version {found.version} "
+                f"{path} does not match the digest in the manifest of version {manifest.version} "
                 f"({len(data)} bytes, {payload.bytes} expected); it is damaged or was replaced; "
                 "restore it, roll back, or publish again"
             )
         return data
 
-    def plan(self, found: Manifest, encoding: Encoding) -> Any:
+    def plan(self, manifest: Manifest, encoding: Encoding) -> Plan:
         """Return the plan of a manifest, decoded from one of its encodings."""
-        source = str(self.payload_path(found.stream, found.payloads.of(encoding), encoding))
-        family, plan = codec.decode(self.payload(found, encoding), encoding, source)
-        if family != found.family:
+        source = str(self.payload_path(manifest.stream, manifest.payloads.of(encoding), encoding))
+        family, plan = codec.decode(self.payload(manifest, encoding), encoding, source)
+        if family != manifest.family:
             raise ArtifactError(
-                f"{source} holds a {family} plan, but the manifest of version {found.version} says "
-                f"{found.family}; publish again"
+                f"{source} holds a {family} plan, but the manifest of version {manifest.version} "
+                f"says {manifest.family}; publish again"
             )
         return plan
 
@@ -213,19 +214,19 @@ class Reader:
         """Return one version's manifest, sound and in its place, whoever signed it."""
         path = self.manifest_path(stream, version)
         try:
-            found = manifest.decode(files.read(path), str(path))
+            manifest = decode_manifest(files.read(path), str(path))
         except FileNotFoundError:
             have = self.versions(stream)
             kept = f"{have[0]} to {have[-1]}" if have else "none"
             raise NoPlan(
                 f"stream {stream} has no version {version} in {self.root}; it has {kept}"
             ) from None
-        if (found.stream, found.version) != (stream, version):
+        if (manifest.stream, manifest.version) != (stream, version):
             raise ArtifactError(
-                f"{path} is the manifest of {found.stream} version {found.version}; somebody "
+                f"{path} is the manifest of {manifest.stream} version {manifest.version}; somebody "
                 "moved or copied it; remove it and publish again"
             )
-        return found
+        return manifest
 
     def acknowledgements(self, stream: str) -> Listing[Acknowledgement]:
         """Return every node's last acknowledgement, by node, and the unreadable ones."""

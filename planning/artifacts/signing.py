@@ -231,8 +231,8 @@ def _refuse_shared(path: UPath) -> None:
         )
 
 
-def _not_a_key(path: UPath, half: str, found: object) -> str:
+def _not_a_key(path: UPath, half: str, got: object) -> str:
     return (
-        f"{path} must be an Ed25519 {half} key in PEM form, got {' '.join(str(found).split())}; "
+        f"{path} must be an Ed25519 {half} key in PEM form, got {' '.join(str(got).split())}; "
         "put the right key there or remove the file"
     )

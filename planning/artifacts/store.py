@@ -22,6 +22,7 @@ from planning.artifacts.manifest import Encoding, GateVerdict, Manifest, Predict
 from planning.artifacts.reading import Reader
 from planning.artifacts.signing import SigningKey, TrustedKeys, Unverified
 from planning.errors import ArtifactError, InvalidInput, NoPlan
+from planning.families import Plan
 
 TEMPORARY_MAX_AGE_S = 3600.0
 
@@ -64,7 +65,7 @@ class Store(Reader):
     def publish(
         self,
         stream: str,
-        plan: Any,
+        plan: Plan,
         *,
         family: str,
         signer: SigningKey,
@@ -85,7 +86,7 @@ class Store(Reader):
         """
         folder = self.folder(stream)
         data = {encoding: codec.encode(plan, family, encoding) for encoding in ENCODINGS}
-        drafting.check_round_trip(plan, family, data)
+        drafting.check_round_trip(family, data)
         draft = drafting.draft(
             family=family,
             stream=stream,
@@ -143,7 +144,7 @@ class Store(Reader):
         return records.diff(self, stream, old, new)
 
     def prune(self, stream: str, keep: int) -> records.Pruned:
-        """Delete all but the newest ``keep`` versions, and the payloads nobody names any more."""
+        """Delete all but the newest ``keep`` versions, and the payloads that none of them names."""
         return records.prune(self, stream, keep)
 
     def acknowledge(self, stream: str, word: Acknowledgement) -> None:
@@ -167,7 +168,7 @@ class Store(Reader):
                     return
             except FileNotFoundError:
                 pass
-        # Elsewhere it is written anew in any case: its age guards it from a concurrent deletion.
+        # Elsewhere it is always written again: its age protects it from a concurrent deletion.
         files.replace(path, data)
 
     def _commit(self, draft: Manifest, signer: SigningKey) -> Manifest:
@@ -191,12 +192,12 @@ class Store(Reader):
         own = TrustedKeys.of(signer)
         for version in reversed(self.versions(draft.stream)):
             try:
-                found = self.unverified(draft.stream, version)
-                own.verify(found, draft.stream)
+                twin = self.unverified(draft.stream, version)
+                own.verify(twin, draft.stream)
             except (ArtifactError, NoPlan):
                 continue
-            if found.run == draft.run:
-                return found
+            if twin.run == draft.run:
+                return twin
         return None
 
 

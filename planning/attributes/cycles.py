@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numba
 import numpy as np
 
-from planning.arrays import FloatArray, IntArray
+from planning.arrays import IntArray
 from planning.attributes import model
-from planning.attributes.encoding import Encoded, encode, length_of, row_keys
+from planning.attributes.kernels import factorize
+from planning.columns import Encoded, encode, length_of, row_keys, take
 from planning.errors import InvalidInput
 
 MAX_CYCLE = 65_536
@@ -47,8 +48,7 @@ class Votes:
     votes: IntArray  # transitions of v that lead to its successor
 
 
-@dataclass(frozen=True, slots=True)
-class Replicated:
+class Replicated(NamedTuple):
     """A replicated attribute: its values follow a cycle of fixed length."""
 
     name: str
@@ -64,41 +64,13 @@ class CycleIdentifier:
     cid: tuple[str, ...] = ()
     length: int = 1
     replicated: tuple[Replicated, ...] = ()
-    groups: tuple[tuple[str, ...], ...] = field(default=())  # one-to-one attributes
+    groups: tuple[tuple[str, ...], ...] = ()  # one-to-one attributes
 
     @property
     def share(self) -> float:
         """Share of transitions that follow the cycle, the weakest attribute of the CID."""
         chosen = [r.share for r in self.replicated if r.name in self.cid]
         return min(chosen, default=0.0)
-
-
-@numba.njit(cache=True)
-def factorize(values: Any, limit: int) -> Any:
-    """Return (codes in order of first appearance, distinct); gives up beyond ``limit``."""
-    n = len(values)
-    size = 64
-    while size < 2 * (limit + 1):
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    seen = np.empty(limit + 1, np.int64)
-    codes = np.empty(n, np.int64)
-    count = 0
-    shift = np.uint64(33)
-    for i in range(n):
-        key = values[i]
-        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-        at = np.int64((place ^ (place >> shift)) & np.uint64(size - 1))
-        while table[at] >= 0 and seen[table[at]] != key:
-            at = (at + 1) & (size - 1)
-        if table[at] < 0:
-            if count == limit:
-                return codes, -1
-            seen[count] = key
-            table[at] = count
-            count += 1
-        codes[i] = table[at]
-    return codes, count
 
 
 @numba.njit(cache=True)
@@ -213,31 +185,31 @@ def _codes(column: Encoded, limit: int) -> tuple[IntArray, int]:
 
 def _exact(columns: Mapping[str, Encoded], rows: int) -> CycleIdentifier:
     """Detect as the paper has it: exact periods, groups by length, product of lengths."""
-    found: list[Replicated] = []
+    replicated: list[Replicated] = []
     for name, column in columns.items():
         codes, distinct = _codes(column, rows)
         period = int(_exact_period(codes))
         if distinct > 1 and 1 < period <= rows // 2:
-            found.append(Replicated(name, period, 1.0, distinct == period))
+            replicated.append(Replicated(name, period, 1.0, distinct == period))
     groups: dict[int, list[str]] = {}
-    for one in found:
+    for one in replicated:
         groups.setdefault(one.length, []).append(one.name)
     return CycleIdentifier(
         tuple(names[0] for names in groups.values()),
         model.product_of_lengths(list(groups)),
-        tuple(found),
+        tuple(replicated),
         tuple(tuple(names) for names in groups.values()),
     )
 
 
-def assemble(found: Sequence[Replicated]) -> CycleIdentifier:
+def assemble(replicated: Sequence[Replicated]) -> CycleIdentifier:
     """Choose the CID among replicated attributes: the fewest that reach the common length.
 
     Attributes that identify the position and share a length are one-to-one; lengths combine by
     least common multiple, so an attribute whose length divides the others' adds nothing.
     """
     groups: dict[int, list[str]] = {}
-    for one in found:
+    for one in replicated:
         if one.identifies:
             groups.setdefault(one.length, []).append(one.name)
     chosen: list[str] = []
@@ -247,11 +219,11 @@ def assemble(found: Sequence[Replicated]) -> CycleIdentifier:
         if combined > length and combined <= MAX_CYCLE:
             chosen.append(groups[size][0])
             length = combined
-    order = [one.name for one in found]
+    order = [one.name for one in replicated]
     return CycleIdentifier(
         tuple(sorted(chosen, key=order.index)),
         length,
-        tuple(found),
+        tuple(replicated),
         tuple(tuple(names) for names in groups.values()),
     )
 
@@ -265,8 +237,7 @@ def _paired(
     for first, second in combinations(candidates[:PAIR_ATTRIBUTES], 2):
         if first in cyclic and second in cyclic:
             continue
-        parts = [columns[name] for name in (first, second)]
-        cut = [Encoded(part.values[:PAIR_ROWS], part.numeric) for part in parts]
+        cut = [columns[name].take(slice(PAIR_ROWS)) for name in (first, second)]
         keys = row_keys(cut, len(cut[0].values))
         codes, distinct = factorize(keys, limit_of(len(keys)))
         if distinct < 2:
@@ -284,29 +255,28 @@ def _paired(
 
 
 def _dependents(
-    columns: Mapping[str, Encoded], coded: Mapping[str, int], found: CycleIdentifier
+    columns: Mapping[str, Encoded], coded: Mapping[str, int], cycle: CycleIdentifier
 ) -> CycleIdentifier:
     """Add attributes that are a function of the position but repeat values inside a cycle."""
-    if not found.cid:
-        return found
+    if not cycle.cid:
+        return cycle
     rows = min(PAIR_ROWS, len(next(iter(columns.values())).values))
-    position = row_keys(
-        [Encoded(columns[c].values[:rows], columns[c].numeric) for c in found.cid], rows
-    )
+    columns = take(columns, slice(rows))
+    position = row_keys([columns[c] for c in cycle.cid], rows)
     entity, entities = factorize(position, rows)
-    known = {one.name for one in found.replicated}
+    known = {one.name for one in cycle.replicated}
     extra = []
     for name, distinct in coded.items():
-        if name in known or not 2 <= distinct <= found.length:
+        if name in known or not 2 <= distinct <= cycle.length:
             continue
-        codes, _ = _codes(Encoded(columns[name].values[:rows], True), rows)
+        codes, _ = _codes(columns[name], rows)
         if len(np.unique(codes)) < 2:
             continue
         share = _majority_share(entity, int(entities), codes)
         plain = float(np.bincount(codes).max()) / rows
         if share >= 0.9 and share > plain + 0.05:
-            extra.append(Replicated(name, found.length, share, False))
-    return CycleIdentifier(found.cid, found.length, found.replicated + tuple(extra), found.groups)
+            extra.append(Replicated(name, cycle.length, share, False))
+    return replace(cycle, replicated=cycle.replicated + tuple(extra))
 
 
 def _majority_share(entity: IntArray, entities: int, codes: IntArray) -> float:
@@ -325,8 +295,8 @@ def detect(
     >>> rows = range(15)
     >>> table = {"A1": [f"a{i % 3 + 1}" for i in rows], "A2": ["abc"[i % 3] * 4 for i in rows],
     ...          "A3": ["abcd"[i % 4] for i in rows], "A4": [29.9 + (i * i) % 7 for i in rows]}
-    >>> found = detect(table)
-    >>> found.cid, found.length, found.groups
+    >>> cycle = detect(table)
+    >>> cycle.cid, cycle.length, cycle.groups
     (('A1', 'A3'), 12, (('A1', 'A2'), ('A3',)))
     """
     if detector not in ("votes", "exact"):
@@ -338,7 +308,7 @@ def detect(
     if detector == "exact":
         return _exact(columns, rows)
     coded: dict[str, int] = {}
-    found: list[Replicated] = []
+    replicated: list[Replicated] = []
     for name, column in columns.items():
         codes, distinct = _codes(column, limit_of(rows))
         if distinct < 2:
@@ -346,29 +316,18 @@ def detect(
         coded[name] = distinct
         cycle = elected_cycle(cast_votes(name, codes, distinct))
         if cycle is not None:
-            found.append(cycle)
-    return complete(columns, coded, found)
+            replicated.append(cycle)
+    return complete(columns, coded, replicated)
 
 
 def complete(
-    columns: Mapping[str, Encoded], distinct: Mapping[str, int], found: Sequence[Replicated]
+    columns: Mapping[str, Encoded], distinct: Mapping[str, int], replicated: Sequence[Replicated]
 ) -> CycleIdentifier:
     """Finish detection from the cycles of single attributes: CID, pairs, dependents.
 
     ``columns`` may be the first ``PAIR_ROWS`` rows only; ``distinct`` counts the values of every
     attribute that is neither constant nor of too many values.
     """
-    known = assemble(found)
+    known = assemble(replicated)
     candidates = sorted(distinct, key=lambda name: (distinct[name], name))
     return _dependents(columns, distinct, _paired(columns, candidates, known))
-
-
-def order_score(positions: FloatArray, length: int) -> float:
-    """Return the share of tuples whose position follows the one before it in the cycle.
-
-    >>> order_score(np.array([0.0, 1, 2, 0, 1]), 3)
-    1.0
-    """
-    if len(positions) < 2:
-        return 1.0
-    return float(np.mean((np.diff(positions) - 1) % length == 0))

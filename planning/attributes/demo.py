@@ -7,13 +7,17 @@ are lost, and a few readings are out of their domain.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from upath import UPath
 
-from planning.arrays import FloatArray
+from planning.arrays import FloatArray, IntArray
 from planning.demos import land_batch
+
+if TYPE_CHECKING:
+    from planning.attributes.parameters import Parameters
+    from planning.families import Definition
 
 SCENARIO = 11
 CYCLES = 1500
@@ -24,7 +28,7 @@ BAD_EVERY = 3_000
 STATES = np.array(["idle", "running", "service"])
 
 
-def land(folder: UPath, batch: int, definition: Any) -> UPath:
+def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath:
     """Write one Parquet file of reports to the landing folder."""
     columns = reports(batch)
     names = [n for n in definition.attribute_names if n in columns]
@@ -70,7 +74,7 @@ def _walk(
 
 def _jumps(
     rng: np.random.Generator, shape: tuple[int, int], rate: float, levels: int
-) -> np.ndarray:
+) -> IntArray:
     """Return levels that stay and now and then jump."""
     jump = rng.random(shape) < rate
     jump[0] = True

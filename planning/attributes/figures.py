@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planning.arrays import FloatArray
 from planning.attributes.plan import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STEPS = 101
 
 
-def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
+def draw(plan: Plan, axes: Axes, load: float | None = None) -> None:
     """Draw, per attribute and capacity, how coarsely it is sent; a line marks the usual load.
 
     White is sent with every tuple. With dead bands, darker is a wider band; otherwise, darker is a
@@ -36,7 +40,7 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
     axes.figure.colorbar(picture, ax=axes, label=label)
 
 
-def _coarseness(plan: Plan, loads: np.ndarray) -> tuple[list[str], np.ndarray]:
+def _coarseness(plan: Plan, loads: FloatArray) -> tuple[list[str], FloatArray]:
     names = []
     for stream in plan.streams:
         prefix = f"{stream.name}." if plan.stream_attribute else ""

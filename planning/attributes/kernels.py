@@ -1,9 +1,10 @@
-"""The per-tuple decision: what is due, what fits, and the ledger that keeps the capacity.
+"""Compiled loops: the per-tuple decision, the table of entities, distances and their sums.
 
-The ledger holds the bytes of the last W tuples. A tuple is sent only if the window that ends with
-it stays within the capacity in force, so no window of W tuples ever exceeds it. Every tuple is
-charged at least what is never shed, so those bytes are always free for the next tuple. A second,
-paced credit (C/W per tuple) keeps one entity from spending what the others will need.
+The decision keeps a ledger that holds the bytes of the last W tuples. A tuple is sent only if the
+window that ends with it stays within the capacity in force, so no window of W tuples ever exceeds
+it. Every tuple is charged at least what is never shed, so those bytes are always free for the next
+tuple. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will
+need.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from planning.attributes.profile import deviation
+from planning import hashing
+from planning.arrays import BoolArray, FloatArray, IntArray
+
+mixed = numba.njit(hashing.mixed)
 
 # Scores below are compared within one tuple only.
 UNSENT = 1e12  # nothing of this attribute has reached the receiver yet
@@ -29,24 +33,51 @@ POSITION, CHARGED = 0, 1  # places in ``ints``
 
 
 @numba.njit(cache=True)
+def _seat(key: int, table: Any, known: Any) -> Any:
+    """Return the place of a key in an open-addressing table: its own, or the free one it gets."""
+    last = len(table) - 1
+    at = np.int64(mixed(np.uint64(key)) & np.uint64(last))
+    while table[at] >= 0 and known[table[at]] != key:
+        at = (at + 1) & last
+    return at
+
+
+@numba.njit(cache=True)
 def find_slots(keys: Any, table: Any, known: Any, count: int, limit: int, out: Any) -> int:
     """Map row keys to entity slots, adding new ones; -1 when the table is full."""
-    size = len(table)
     for i in range(len(keys)):
-        key = keys[i]
-        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-        at = np.int64((place ^ (place >> np.uint64(33))) & np.uint64(size - 1))
-        while table[at] >= 0 and known[table[at]] != key:
-            at = (at + 1) & (size - 1)
+        at = _seat(keys[i], table, known)
         if table[at] < 0:
             if count == limit:
                 out[i] = -1
                 continue
-            known[count] = key
+            known[count] = keys[i]
             table[at] = count
             count += 1
         out[i] = table[at]
     return count
+
+
+@numba.njit(cache=True)
+def factorize(values: Any, limit: int) -> Any:
+    """Return (codes in order of first appearance, distinct); gives up beyond ``limit``."""
+    size = 64
+    while size < 2 * (limit + 1):
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    known = np.empty(limit + 1, np.int64)
+    codes = np.empty(len(values), np.int64)
+    count = 0
+    for i in range(len(values)):
+        at = _seat(values[i], table, known)
+        if table[at] < 0:
+            if count == limit:
+                return codes, -1
+            known[count] = values[i]
+            table[at] = count
+            count += 1
+        codes[i] = table[at]
+    return codes, count
 
 
 @numba.njit(cache=True)
@@ -179,17 +210,15 @@ def _worth(age: int, period: int, refresh: int, information: float) -> float:
 @numba.njit(cache=True)
 def _thinned(e: int, tuple_rate: float, thinning: Any, floats: Any) -> bool:
     """Whether a whole tuple is dropped; every entity keeps the same fraction, evenly spaced."""
-    if e < 0:
-        floats[THINNING] += tuple_rate
-        if floats[THINNING] < WHOLE:
-            return True
-        floats[THINNING] -= 1.0
-        return False
-    thinning[e] += tuple_rate
-    if thinning[e] < WHOLE:
-        return True
-    thinning[e] -= 1.0
-    return False
+    credit = (thinning[e] if e >= 0 else floats[THINNING]) + tuple_rate
+    dropped: bool = credit < WHOLE
+    if not dropped:
+        credit -= 1.0
+    if e >= 0:
+        thinning[e] = credit
+    else:
+        floats[THINNING] = credit
+    return dropped
 
 
 @numba.njit(cache=True)
@@ -227,3 +256,107 @@ def _remember(i: int, e: int, keep: Any, age: Any, last: Any, values: Any, perio
                 last[e, j] = values[j, i]
         elif age[e, j] >= 0:
             age[e, j] += 1
+
+
+@numba.njit(cache=True, inline="always")
+def deviation(now: float, last: float, numeric: bool, scale: float) -> float:
+    """Return how far a value is from the last sent one, free of units.
+
+    :mod:`planning.attributes.statistics.sums` says what the scale is. Null against a value counts
+    1.
+    """
+    if np.isnan(now) or np.isnan(last):
+        return 0.0 if np.isnan(now) == np.isnan(last) else 1.0
+    if numeric and scale > 0.0:
+        return abs(now - last) / scale
+    return 0.0 if now == last else 1.0
+
+
+@numba.njit(cache=True, inline="always")
+def _error(distance: float, now: float, held: float, numeric: bool, scale: float) -> float:
+    """Return what holding a value at this distance loses: 1 is an unrelated value."""
+    if numeric or np.isnan(now) != np.isnan(held) or scale == 0.0:
+        return distance * distance
+    return distance / (scale * scale)
+
+
+@numba.njit(cache=True)
+def lag_sums(x: FloatArray, numeric: BoolArray, lags: IntArray) -> Any:
+    """Return (squared differences, mismatches) per lag and attribute of reports that far apart."""
+    n, m = x.shape
+    squares = np.zeros((len(lags), m))
+    mismatches = np.zeros((len(lags), m))
+    for a in range(len(lags)):
+        lag = lags[a]
+        for t in range(lag, n):
+            for j in range(m):
+                now, then = x[t, j], x[t - lag, j]
+                if np.isnan(now) or np.isnan(then):
+                    if np.isnan(now) != np.isnan(then):
+                        mismatches[a, j] += 1.0
+                elif numeric[j]:
+                    squares[a, j] += (now - then) * (now - then)
+                elif now != then:
+                    mismatches[a, j] += 1.0
+    return squares, mismatches
+
+
+@numba.njit(cache=True)
+def dead_band_sums(
+    x: FloatArray, numeric: BoolArray, scale: FloatArray, bands: FloatArray, refresh: int
+) -> Any:
+    """Return (values sent, summed error) per band and attribute when only changes are sent.
+
+    A number is sent when it differs from the last sent one by more than ``band * scale``, a
+    category when it changed and the band is below 1, null when it comes or goes; everything at
+    least every ``refresh`` reports (0: never for that alone). The first report is sent.
+    """
+    n, m = x.shape
+    sent = np.zeros((len(bands), m))
+    error = np.zeros((len(bands), m))
+    for b in range(len(bands)):
+        for j in range(m):
+            last = np.nan
+            age = 0
+            for t in range(n):
+                now = x[t, j]
+                age += 1
+                distance = deviation(now, last, numeric[j], scale[j])
+                if t == 0 or (refresh > 0 and age >= refresh) or distance > bands[b]:
+                    sent[b, j] += 1.0
+                    last = now
+                    age = 0
+                else:
+                    error[b, j] += _error(distance, now, last, numeric[j], scale[j])
+    return sent, error
+
+
+@numba.njit(cache=True)
+def held_errors(
+    streams: Any, slots: Any, values: Any, keep: Any, numeric: Any, scale: Any, entities: int
+) -> Any:
+    """Return (summed error per stream and attribute, reports per stream) at the receiver.
+
+    It holds the last value that ``keep`` let through; before the first, the error counts 1.
+    """
+    rows, attributes = values.shape
+    held = np.full((entities, attributes), np.nan)
+    known = np.zeros((entities, attributes), np.bool_)
+    error = np.zeros(scale.shape)
+    reports = np.zeros(scale.shape[0], np.int64)
+    for i in range(rows):
+        s, e = streams[i], slots[i]
+        if s < 0 or e < 0:
+            continue
+        reports[s] += 1
+        for j in range(attributes):
+            if keep[i, j]:
+                held[e, j] = values[i, j]
+                known[e, j] = True
+            elif not known[e, j]:
+                error[s, j] += 1.0
+            else:
+                now, last = values[i, j], held[e, j]
+                distance = deviation(now, last, numeric[j], scale[s, j])
+                error[s, j] += _error(distance, now, last, numeric[j], scale[s, j])
+    return error, reports

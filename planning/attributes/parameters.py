@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from planning.attributes.plan import LONGEST_WINDOW
+from planning.attributes.codec import LONGEST_WINDOW, MOST_POINTS
+from planning.errors import Mistake
+from planning.sections import FamilyParameters
+
+if TYPE_CHECKING:
+    from planning.families import Definition
 
 Positive = Annotated[int, Field(ge=1, le=100_000)]
 
 
-class Parameters(BaseModel):
+class Parameters(FamilyParameters):
     """How attribute shedding is planned for a stream."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "reports"},
@@ -97,7 +101,10 @@ class Parameters(BaseModel):
         "drop rate (R - C)/R for each.",
     )
     frontier_points: int = Field(
-        default=256, ge=2, le=4096, description="How many points of the frontier are published."
+        default=256,
+        ge=2,
+        le=MOST_POINTS,
+        description="How many points of the frontier are published.",
     )
     reevaluate_s: float | None = Field(
         default=None,
@@ -113,7 +120,8 @@ class Parameters(BaseModel):
     @classmethod
     def _sorted_from_one(cls, periods: tuple[int, ...]) -> tuple[int, ...]:
         if 1 not in periods:
-            raise ValueError(f"periods that include 1 (sent always), got {list(periods)}")
+            allowed = "periods that include 1 (sent always)"
+            raise Mistake("parameters.periods", allowed, str(list(periods)))
         return tuple(sorted(set(periods)))
 
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
@@ -124,31 +132,31 @@ class Parameters(BaseModel):
         needed = {*self.cid, *self.must_keep, *self.order_by, self.stream_attribute}
         return frozenset(names) - needed
 
-    def check_definition(self, definition: Any) -> None:
+    def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse names that are no attributes, and a stream that is nothing but kept attributes."""
         known = set(definition.attribute_names)
-        named = {
-            "cid": self.cid, "must_keep": self.must_keep,
-            "sizes": tuple(self.sizes), "weights": tuple(self.weights),
-            "stream_attribute": (self.stream_attribute,) if self.stream_attribute else (),
-        }  # fmt: skip
-        order = set(self.order_by) - known - {definition.samples.time_column}
-        if order:
-            raise ValueError(
-                f"parameters.order_by among the attributes and the time column, "
-                f"got {', '.join(sorted(order))}"
+        stream = (self.stream_attribute,) if self.stream_attribute else ()
+        among = f"among the attributes {', '.join(sorted(known))}"
+        orders = known | {definition.samples.time_column or ""}
+        _check_names("order_by", self.order_by, orders, "among the attributes and the time column")
+        _check_names("cid", self.cid, known, among)
+        _check_names("must_keep", self.must_keep, known, among)
+        _check_names("sizes", self.sizes, known, among)
+        _check_names("weights", self.weights, known, among)
+        _check_names("stream_attribute", stream, known, among)
+        kept = {*self.cid, *self.must_keep, *stream}
+        if not any(self.sizes.get(name, 1) > 0 for name in known - kept):
+            raise Mistake(
+                "attributes",
+                "at least one attribute that may be shed (not in cid or must_keep, size above 0)",
+                "none",
+                verb="hold",
+                at=("attributes",),
             )
-        for field, names in named.items():
-            unknown = sorted(set(names) - known)
-            if unknown:
-                raise ValueError(
-                    f"parameters.{field} among the attributes {', '.join(sorted(known))}, "
-                    f"got {', '.join(unknown)}"
-                )
-        kept = {*self.cid, *self.must_keep, *named["stream_attribute"]}
-        free = {name for name in known - kept if self.sizes.get(name, 1) > 0}
-        if not free:
-            raise ValueError(
-                "at least one attribute that may be shed (not in cid or must_keep, size above 0), "
-                "got none"
-            )
+
+
+def _check_names(field: str, names: Iterable[str], known: set[str], allowed: str) -> None:
+    unknown = sorted(set(names) - known)
+    if unknown:
+        at = ("parameters", field)
+        raise Mistake(".".join(at), allowed, ", ".join(unknown), at=at)

@@ -13,61 +13,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
-from planning.errors import ArtifactError, InvalidInput, check_between
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.attributes import codec
+from planning.attributes.codec import PlanDocument
+from planning.errors import InvalidInput, check_between
 
-FORMAT = 1
+__all__ = ["NEVER", "PERIODIC", "Plan", "PlanDocument", "Setting", "Stream"]
+
 NEVER = 0  # a period: not sent because of its age
 PERIODIC = -1.0  # a band: not sent because of a change
-KINDS = ("number", "category", "text")
 RATIO_SLACK = 1e-9
-LONGEST_WINDOW = 10_000_000  # tuples; the shedder remembers each
-
-
-class StreamDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """One stream of the channel: lists have one entry per attribute of the plan."""
-
-    name: str
-    cid: list[str]
-    cycle_length: int
-    share: float
-    header_bytes: int
-    sizes: list[int]
-    present: list[bool]
-    kept: list[bool]
-    scale: list[float]
-    score: list[float]
-
-
-class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """An attribute plan as published.
-
-    ``choice`` holds, per point of the frontier, one option index per sheddable attribute (stream by
-    stream, in the order of the attributes); option 0 is sent with every tuple. ``thinning`` n means
-    that every n-th tuple of an entity is sent, one number per stream.
-    """
-
-    format: int
-    method: str
-    attributes: list[str]
-    kinds: list[str]
-    weight: list[float]
-    stream_attribute: str
-    streams: list[StreamDocument]
-    window: int
-    tuple_bytes: float
-    refresh: int
-    capacity_ratio: float
-    option_period: list[int]
-    option_band: list[float]
-    ratio: list[float]
-    loss: list[float]
-    choice: list[list[int]]
-    thinning: list[list[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +69,8 @@ class Setting:
     load: float
     capacity_bytes: int
     tuple_rate: FloatArray  # per stream; below 1: whole tuples are dropped, evenly
-    period: IntArray  # sent when so many reports old; 0: never for its age
-    band: FloatArray  # sent when it moved further; -1: never for a change
+    period: IntArray  # sent when it is this many reports old; 0: never for its age
+    band: FloatArray  # sent when it moved further than this; -1: never for a change
     header_bytes: IntArray
 
     def shed(self) -> BoolArray:
@@ -253,115 +211,18 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form, as :class:`PlanDocument` describes it."""
-        return {
-            "format": FORMAT,
-            "method": self.method,
-            "attributes": list(self.attributes),
-            "kinds": list(self.kinds),
-            "weight": self.weight.tolist(),
-            "stream_attribute": self.stream_attribute,
-            "streams": [
-                {
-                    "name": s.name, "cid": list(s.cid), "cycle_length": s.cycle_length,
-                    "share": s.share, "header_bytes": s.header_bytes, "sizes": s.sizes.tolist(),
-                    "present": s.present.tolist(), "kept": s.kept.tolist(),
-                    "scale": s.scale.tolist(), "score": s.score.tolist(),
-                }
-                for s in self.streams
-            ],
-            "window": self.window,
-            "tuple_bytes": self.tuple_bytes,
-            "refresh": self.refresh,
-            "capacity_ratio": self.capacity_ratio,
-            "option_period": self.option_period.tolist(),
-            "option_band": self.option_band.tolist(),
-            "ratio": self.ratio.tolist(),
-            "loss": self.loss.tolist(),
-            "choice": self.choice.tolist(),
-            "thinning": self.thinning.tolist(),
-        }  # fmt: skip
+        return codec.to_document(self)
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Plan:
         """Read the JSON form back; refuse what does not fit together."""
-        try:
-            return _plan(msgspec.convert(document, PlanDocument))
-        except (msgspec.ValidationError, OverflowError, ValueError) as error:
-            raise ArtifactError(f"attribute plan must fit its schema, got: {error}") from None
+        return codec.from_document(document)
 
     def to_bytes(self) -> bytes:
         """Return the compact binary form; it decodes to an equal plan."""
-        from planning.attributes import compact
-
-        return compact.encode_plan(self)
+        return codec.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
-        from planning.attributes import compact
-
-        return compact.decode_plan(payload)
-
-
-def _plan(read: PlanDocument) -> Plan:
-    plan = Plan(
-        method=read.method,
-        attributes=tuple(read.attributes),
-        kinds=tuple(read.kinds),
-        weight=frozen(read.weight),
-        stream_attribute=read.stream_attribute,
-        streams=tuple(
-            Stream(
-                s.name, tuple(s.cid), s.cycle_length, s.share, s.header_bytes,
-                frozen_ints(s.sizes), np.array(s.present, dtype=np.bool_),
-                np.array(s.kept, dtype=np.bool_), frozen(s.scale), frozen(s.score),
-            )  # fmt: skip
-            for s in read.streams
-        ),
-        window=read.window,
-        tuple_bytes=read.tuple_bytes,
-        refresh=read.refresh,
-        capacity_ratio=read.capacity_ratio,
-        option_period=frozen_ints(read.option_period),
-        option_band=frozen(read.option_band),
-        ratio=frozen(read.ratio),
-        loss=frozen(read.loss),
-        choice=np.array(read.choice, dtype=np.uint8).reshape(len(read.ratio), -1),
-        thinning=frozen_ints(read.thinning).reshape(len(read.ratio), -1),
-    )
-    check(plan, read.format)
-    return plan
-
-
-def check(plan: Plan, version: int = FORMAT) -> None:
-    """Raise :class:`ArtifactError` unless every part of the plan fits every other."""
-    attributes, points = len(plan.attributes), len(plan.ratio)
-    options = len(plan.option_period)
-    items = sum(len(s.items) for s in plan.streams)
-    arrays = [a for s in plan.streams for a in (s.sizes, s.present, s.kept, s.scale, s.score)]
-    whole = (
-        version == FORMAT
-        and points >= 1
-        and len(plan.streams) >= 1
-        and 1 <= plan.window <= LONGEST_WINDOW
-        and 0 < plan.tuple_bytes * plan.window < 2**62
-        and {len(a) for a in arrays} == {attributes}
-        and len(plan.kinds) == len(plan.weight) == attributes
-        and set(plan.kinds) <= set(KINDS)
-        and len(plan.option_band) == options
-        and len(plan.loss) == points
-        and plan.thinning.shape == (points, len(plan.streams))
-        and bool((plan.thinning >= 1).all())
-        and plan.choice.shape == (points, items)
-        and (plan.choice.max(initial=0) < options)
-        and bool((np.diff(plan.ratio) >= 0).all())
-        and all(set(s.cid) <= set(plan.attributes) for s in plan.streams)
-        and all(bool((s.sizes >= 0).all()) for s in plan.streams)
-        and bool((plan.option_period >= 0).all())
-    )
-    if not whole:
-        raise ArtifactError(
-            f"attribute plan must have format {FORMAT} and arrays of one length per attribute and "
-            f"frontier point, got format {version}, {attributes} attributes, {points} points, "
-            f"choice {plan.choice.shape}; take it from the store again"
-        )
+        return codec.from_bytes(payload)

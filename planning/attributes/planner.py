@@ -1,27 +1,43 @@
-"""From a profile to a plan: every method is a menu of options on one exact frontier."""
+"""From a profile to a plan: every method is a menu of options on one exact frontier.
+
+A stream's frontier is the best over its attributes' options and over thinnings of its tuples; the
+frontiers of several streams share the channel.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planning.arrays import frozen, frozen_ints
-from planning.attributes.channel import Source, pooled, proportional
-from planning.attributes.menu import Menu, menu_of
+from planning.arrays import FloatArray, frozen, frozen_ints
+from planning.attributes import model, path
+from planning.attributes.path import Frontier, Part
 from planning.attributes.plan import NEVER, PERIODIC, Plan, Stream
 from planning.attributes.statistics import (
+    AttributeProfile,
     Statistics,
     StreamProfile,
     profile_observed,
     window_of,
 )
+from planning.attributes.statistics.sums import BANDS
 from planning.errors import StatisticsError
 
+if TYPE_CHECKING:
+    from planning.attributes.parameters import Parameters
+    from planning.families import Definition
 
-def plan(statistics: Statistics, definition: Any) -> Plan:
+RATE_UNITS = 4096  # measured rates are rounded up to this fraction of a report
+THINNINGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
+STATUS_DIGITS = 1e-3
+
+
+def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
     """Make the plan of a stream, or of several that share a channel."""
     for stream in statistics.streams:
         names = tuple(a.name for a in stream.attributes)
@@ -33,90 +49,294 @@ def plan(statistics: Statistics, definition: Any) -> Plan:
     return plan_profiles(statistics, definition.parameters)
 
 
-def plan_samples(samples: Mapping[str, Any], parameters: Any) -> Plan:
+def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
+    """Tell how near a plan is to the least loss, at any capacity.
+
+    Every point of a frontier without rounding is the least loss for its bytes. Points may have been
+    left out between two that are published, and none of them can be better than the higher one: the
+    plan is within the largest step of the loss. The paper's ranking and frontiers that were rounded
+    or thinned before they were added up are heuristics.
+
+    >>> from planning.examples import demo_definition, demo_plan
+    >>> solver_status(demo_plan("attributes"), demo_definition("attributes"))
+    'within 0.037'
+    """
+    pooled = len(plan.streams) > 1 and definition.parameters.inter_stream == "pooled"
+    if plan.method == "paper" or pooled or _rounded(plan, definition.parameters):
+        return "heuristic"
+    step = -float(np.diff(plan.loss).min(initial=0.0))
+    return f"within {math.ceil(step / STATUS_DIGITS) * STATUS_DIGITS:.3g}" if step else "exact"
+
+
+def _rounded(plan: Plan, parameters: Parameters) -> bool:
+    """Whether the bytes of a stream may have been too many units for the exact frontier."""
+    units = menu_of(parameters).units
+    sizes = [stream.sizes[stream.items] for stream in plan.streams]
+    return any(
+        int(size.sum()) * units // max(1, int(np.gcd.reduce(size))) > path.MAX_UNITS
+        for size in sizes
+        if len(size)
+    )
+
+
+def plan_samples(samples: Mapping[str, Any], parameters: Parameters) -> Plan:
     """Make a plan straight from samples, without a definition: columns are what they seem to be.
 
     >>> from planning.attributes.parameters import Parameters
     >>> i = np.arange(600)
     >>> samples = {"station": i % 6, "level": i // 60, "load": (i * 7919) % 997}
-    >>> found = plan_samples(samples, Parameters(method="periods"))
-    >>> found.streams[0].cid, found.shed_set(0.8)
+    >>> stations = plan_samples(samples, Parameters(method="periods"))
+    >>> stations.streams[0].cid, stations.shed_set(0.8)
     (('station',), ('level',))
     """
     return plan_profiles(profile_observed(samples, parameters), parameters)
 
 
-def plan_profiles(statistics: Statistics, parameters: Any) -> Plan:
+def plan_profiles(statistics: Statistics, parameters: Parameters) -> Plan:
     """Make a plan from profiles and family parameters alone."""
+    sources = sources_of(statistics, parameters)
+    menu, weight = sources[0].menu, sources[0].weight
+    if parameters.method == "paper":
+        points = path.proportional([source.ranked() for source in sources])
+    else:
+        parts = [source.best() for source in sources]
+        share = path.pooled if parameters.inter_stream == "pooled" else path.proportional
+        points = share(parts)
+    points = points.thinned(parameters.frontier_points)
+    return Plan(
+        method=parameters.method,
+        attributes=tuple(a.name for a in statistics.streams[0].attributes),
+        kinds=tuple(a.kind for a in statistics.streams[0].attributes),
+        weight=weight,
+        stream_attribute=parameters.stream_attribute or "",
+        streams=tuple(source.stream for source in sources),
+        window=_window(statistics, parameters),
+        tuple_bytes=tuple_bytes(sources),
+        refresh=menu.refresh,
+        capacity_ratio=parameters.capacity_ratio,
+        option_period=frozen_ints(menu.period),
+        option_band=frozen(menu.band),
+        ratio=frozen(points.ratio),
+        loss=frozen(points.loss / total_weight(sources)),
+        choice=points.choice,
+        thinning=frozen_ints(points.thinning),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Menu:
+    """The options every attribute has: a sending period and a dead band each.
+
+    Option 0 is always "sent with every tuple". ``units`` divides the bytes of a report so that
+    every option's cost is a whole number.
+    """
+
+    period: tuple[int, ...]
+    band: tuple[float, ...]
+    units: int
+    refresh: int = NEVER  # the longest silence that is promised
+    thinnings: tuple[int, ...] = THINNINGS
+
+    def modes(self) -> list[tuple[int, Sequence[int]]]:
+        """Return what may be chosen together: a thinning and the options that it allows.
+
+        Dead bands follow every report, so they go with no thinning.
+        """
+        periodic = self.periodic()
+        modes: list[tuple[int, Sequence[int]]] = [(n, self.within(n)) for n in self.thinnings]
+        if len(periodic) < len(self.period):
+            modes.append((1, range(len(periodic), len(self.period))))
+        return modes
+
+    def periodic(self) -> range:
+        """Return the indices of the options without a dead band."""
+        return range(sum(band == PERIODIC for band in self.band))
+
+    def within(self, thinning: int) -> list[int]:
+        """Return the options that keep the promised refresh when tuples are thinned.
+
+        Tuples that are thinned beyond it carry everything.
+        """
+        return [
+            o
+            for o in self.periodic()
+            if o == 0 or not self.refresh or 0 < self.period[o] * thinning <= self.refresh
+        ]
+
+    def price(
+        self, option: int, attribute: AttributeProfile, size: int, thinning: int
+    ) -> tuple[int, float]:
+        """Return an option's bytes per sent tuple, in units, and its error.
+
+        Only every ``thinning``-th tuple is sent.
+        """
+        period = self.period[option]
+        if self.band[option] == PERIODIC:
+            rate = self.units // period if period else 0
+            return size * rate, attribute.hold_error(period * thinning)
+        band = option - len(self.periodic())
+        rate = math.ceil(float(attribute.band_rate[band]) * self.units - 1e-9)
+        return size * min(self.units, rate), float(attribute.band_error[band])
+
+
+def menu_of(parameters: Parameters) -> Menu:
+    """Return the options that a method offers.
+
+    Send on change has the periods as well: below the capacity that its header and CID need in every
+    tuple, sending whole cycles more rarely is better.
+    """
+    refresh = parameters.refresh_reports
+    if parameters.method == "paper":
+        return Menu((1, NEVER), (PERIODIC, PERIODIC), units=1, thinnings=(1,))
+    if parameters.method == "selection":
+        periods: tuple[int, ...] = (1, refresh) if refresh != 1 else (1,)
+    else:
+        periods = tuple(k for k in parameters.periods if not refresh or k <= refresh)
+    units = math.lcm(*(k for k in periods if k))
+    bands = (PERIODIC,) * len(periods)
+    if parameters.method == "on_change":
+        periods += (refresh,) * len(BANDS)
+        bands += BANDS
+        units *= -(-RATE_UNITS // units)
+    return Menu(periods, bands, units, refresh)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One stream with all that its frontier depends on."""
+
+    profile: StreamProfile
+    stream: Stream
+    menu: Menu
+    weight: FloatArray
+    informative: NDArray[np.bool_]  # whose error counts
+    window: float  # tuples of this stream in a capacity window
+
+    @property
+    def total_weight(self) -> float:
+        """Weight of all errors of the stream, by its share of the tuples."""
+        return math.fsum(self.stream.share * self.weight[self.informative])
+
+    def best(self) -> Part:
+        """Return the undominated points over all modes of the menu, each solved exactly."""
+        solved = [
+            self._part(path.solve(*self.table(thinning, options)), thinning, options)
+            for thinning, options in self.menu.modes()
+        ]
+        return path.stacked(solved).undominated()
+
+    def ranked(self) -> Part:
+        """Return the paper's nested schemes: attributes shed one by one, least deviation first."""
+        costs, losses = self.table(1, self.menu.periodic())
+        items = self.stream.items
+        order = model.shedding_order([self.profile.attributes[j].deviation for j in items])
+        shed = np.zeros((len(items) + 1, len(items)), dtype=np.uint8)
+        for step, item in enumerate(order):
+            shed[step + 1 :, item] = 1
+        shed = shed[::-1]
+        columns = np.arange(len(items))
+        table = (len(items), len(self.menu.periodic()))
+        weight = np.array(costs, dtype=np.int64).reshape(table)[columns, shed].sum(axis=1)
+        loss = np.array(losses, dtype=np.float64).reshape(table)[columns, shed].sum(axis=1)
+        return self._part(Frontier(weight, loss, shed), 1, self.menu.periodic())
+
+    def table(
+        self, thinning: int, options: Sequence[int]
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """Return (costs in units, losses) of every option of every attribute that may be shed."""
+        costs, losses = [], []
+        for j in self.stream.items:
+            attribute, size = self.profile.attributes[j], int(self.stream.sizes[j])
+            share = self.stream.share * float(self.weight[j])
+            priced = [self.menu.price(o, attribute, size, thinning) for o in options]
+            costs.append([cost for cost, _ in priced])
+            losses.append([share * error for _, error in priced])
+        return costs, losses
+
+    def kept_loss(self, thinning: int) -> float:
+        """Return what thinning loses of the attributes that are in every sent tuple."""
+        return math.fsum(
+            self.stream.share * self.weight[j] * self.profile.attributes[j].hold_error(thinning)
+            for j in np.flatnonzero(self.informative & self.stream.kept)
+        )
+
+    def tuple_share(self, thinning: int) -> float:
+        """Return the share of a window's tuples that a thinning may send."""
+        if thinning == 1:
+            return 1.0
+        # A window that slides over whole tuples may hold one more than its share.
+        tuples = self.window / thinning
+        return (tuples + 1.0 if tuples > 1.0 else 1.0) / self.window
+
+    def _part(self, frontier: Frontier, thinning: int, options: Sequence[int]) -> Part:
+        choice = np.array(options, dtype=np.uint8)[frontier.choice]
+        # A tuple with everything in it needs no header.
+        header = choice.any(axis=1) * self.stream.header_bytes
+        bytes_sent = frontier.weight / self.menu.units + self.stream.kept_bytes + header
+        full = self.stream.full_bytes
+        return Part(
+            self.stream.share * full,
+            bytes_sent / full * self.tuple_share(thinning),
+            frontier.loss + self.kept_loss(thinning),
+            choice,
+            np.full((len(choice), 1), thinning, dtype=np.int64),
+        )
+
+
+def sources_of(statistics: Statistics, parameters: Parameters) -> list[Source]:
+    """Return the streams of the channel with their options."""
     total = sum(s.tuples for s in statistics.streams)
     names = tuple(a.name for a in statistics.streams[0].attributes)
     weight = frozen([parameters.weights.get(name, 1.0) for name in names])
     menu = menu_of(parameters)
     window = _window(statistics, parameters)
     sources = []
-    for found in statistics.streams:
-        stream = _stream(found, parameters, menu, found.tuples / total)
+    for profile in statistics.streams:
+        stream = _stream(profile, parameters, menu, profile.tuples / total)
         named = np.isin(names, (*stream.cid, parameters.stream_attribute or ""))
         informative = stream.present & (stream.sizes > 0) & ~named
-        sources.append(
-            Source(found, stream, menu, weight, informative, window * stream.share)
-        )
-    tuple_bytes = math.fsum(s.stream.share * s.stream.full_bytes for s in sources)
-    if tuple_bytes <= 0:
+        sources.append(Source(profile, stream, menu, weight, informative, window * stream.share))
+    if tuple_bytes(sources) <= 0:
         raise StatisticsError("attributes must take bytes, got a stream of size 0; set sizes")
-    if parameters.method == "paper":
-        points = proportional([source.ranked() for source in sources])
-    else:
-        parts = [source.best(parameters.method == "on_change") for source in sources]
-        share = pooled if parameters.inter_stream == "pooled" else proportional
-        points = share(parts)
-    points = points.thinned(parameters.frontier_points)
-    return Plan(
-        method=parameters.method,
-        attributes=names,
-        kinds=tuple(a.kind for a in statistics.streams[0].attributes),
-        weight=weight,
-        stream_attribute=parameters.stream_attribute or "",
-        streams=tuple(source.stream for source in sources),
-        window=window,
-        tuple_bytes=tuple_bytes,
-        refresh=parameters.refresh_reports if parameters.method != "paper" else NEVER,
-        capacity_ratio=parameters.capacity_ratio,
-        option_period=frozen_ints(menu.period),
-        option_band=frozen(menu.band),
-        ratio=frozen(points.ratio),
-        loss=frozen(points.loss / (math.fsum(s.total_weight for s in sources) or 1.0)),
-        choice=points.choice,
-        thinning=frozen_ints(points.thinning),
-    )
+    return sources
 
 
-def _window(statistics: Statistics, parameters: Any) -> int:
+def tuple_bytes(sources: Sequence[Source]) -> float:
+    """Return R per tuple of the channel."""
+    return math.fsum(s.stream.share * s.stream.full_bytes for s in sources)
+
+
+def total_weight(sources: Sequence[Source]) -> float:
+    """Return the weight of all errors, by which losses are divided; 1 if nothing counts."""
+    return math.fsum(source.total_weight for source in sources) or 1.0
+
+
+def _window(statistics: Statistics, parameters: Parameters) -> int:
     """Return W: one cycle of every stream of the channel, unless the user says otherwise."""
     if parameters.window_tuples is not None:
-        return int(parameters.window_tuples)
+        return parameters.window_tuples
     return sum(window_of(s.cycle, parameters) for s in statistics.streams)
 
 
-def _stream(found: StreamProfile, parameters: Any, menu: Menu, share: float) -> Stream:
-    names = [a.name for a in found.attributes]
-    sizes = np.array([a.size for a in found.attributes], dtype=np.int64)
+def _stream(profile: StreamProfile, parameters: Parameters, menu: Menu, share: float) -> Stream:
+    names = [a.name for a in profile.attributes]
+    sizes = np.array([a.size for a in profile.attributes], dtype=np.int64)
     shared = parameters.stream_attribute is not None
     # On a shared channel a column that a stream never fills belongs to another stream.
-    present = np.array([not shared or a.present > 0 for a in found.attributes])
-    always = {*found.cycle.cid, *parameters.must_keep, parameters.stream_attribute}
+    present = np.array([not shared or a.present > 0 for a in profile.attributes])
+    always = {*profile.cycle.cid, *parameters.must_keep, parameters.stream_attribute}
     kept = np.array([name in always for name in names]) | (sizes == 0)
     items = int((present & ~kept).sum())
     bare = set(menu.period) <= {1, NEVER} and set(menu.band) == {PERIODIC}
     return Stream(
-        name=found.name,
-        cid=found.cycle.cid,
-        cycle_length=found.cycle.length,
+        name=profile.name,
+        cid=profile.cycle.cid,
+        cycle_length=profile.cycle.length,
         share=share,
         header_bytes=0 if bare else -(-items // 8),
         sizes=frozen_ints(sizes),
         present=present,
         kept=kept,
-        scale=frozen([a.scale for a in found.attributes]),
-        score=frozen([a.score for a in found.attributes]),
+        scale=frozen([a.scale for a in profile.attributes]),
+        score=frozen([a.score for a in profile.attributes]),
     )

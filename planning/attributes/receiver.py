@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import FloatArray, IntArray
-from planning.attributes.encoding import encode
-from planning.attributes.entities import MAX_ENTITIES, Entities
+from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.attributes.plan import Plan
-from planning.attributes.shedder import Sent
+from planning.attributes.shedder import MAX_ENTITIES, Entities, Sent
+from planning.columns import encode, objects
 
 NEVER_RECEIVED = -1
 
@@ -87,10 +86,10 @@ class Receiver:
         self,
         j: int,
         column: NDArray[Any],
-        keep: NDArray[np.bool_],
+        keep: BoolArray,
         slots: IntArray,
         order: IntArray,
-        first: NDArray[np.bool_],
+        first: BoolArray,
         staleness: IntArray,
         now: FloatArray | None,
         seconds: FloatArray | None,
@@ -138,11 +137,7 @@ class Receiver:
 def _column(column: Any) -> NDArray[Any]:
     if hasattr(column, "to_pylist"):
         column = column.to_pylist()
-    if isinstance(column, np.ndarray):
-        return column
-    array = np.empty(len(column), dtype=object)
-    array[:] = list(column)
-    return array
+    return column if isinstance(column, np.ndarray) else objects(column)
 
 
 def _plain(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -150,3 +145,15 @@ def _plain(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype.kind in "fiu":
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
     return values
+
+
+def present_bits(column: Any, attributes: int) -> BoolArray:
+    """Return which attributes were sent, one row per tuple, from the ``_present`` of Arrow tables.
+
+    Bit j is attribute j of the plan, so that a value sent as null differs from one not sent.
+    """
+    rows = [np.frombuffer(value, dtype=np.uint8) for value in column.to_pylist()]
+    if not rows:
+        return np.zeros((0, attributes), dtype=np.bool_)
+    bits = np.unpackbits(np.array(rows), axis=1, bitorder="little")
+    return bits[:, :attributes].astype(np.bool_)

@@ -17,13 +17,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from upath import UPath
 
-from planning.errors import InvalidInput, PlanningError
+from planning.artifacts import files
+from planning.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from planning.attributes.parameters import Parameters
+    from planning.attributes.plan import Plan
+    from planning.families import Definition
+    from planning.home import Home
 
 FOLDER = "state"
 
@@ -51,12 +58,11 @@ class Reevaluation:
 
     def after(self, now_s: float, shed: Sequence[str]) -> Reevaluation:
         """Return the state after a re-evaluation that found ``shed``."""
-        found = tuple(shed)
-        same = set(found) == set(self.shed)
+        same = set(shed) == set(self.shed)
         interval = min(2 * self.interval_s, self.longest_s) if same else self.original_s
         return replace(
             self,
-            shed=found,
+            shed=tuple(shed),
             interval_s=interval,
             last_s=now_s,
             evaluations=self.evaluations + 1,
@@ -75,32 +81,12 @@ def start(
     return Reevaluation(tuple(shed), original_s, original_s, now_s, longest_s)
 
 
-def notices(
-    scheme: Callable[[float], Sequence[str]], first_s: float, original_s: float, until_s: float,
-    *, adaptive: bool = True,
-) -> list[tuple[float, tuple[str, ...]]]:
-    """Return every re-evaluation in [first, until] as (time, set to shed).
-
-    ``scheme`` tells what re-evaluation would find at a time; the fixed check of the paper's
-    comparison repeats every ``original_s``.
-    """  # fmt: skip
-    state = start(scheme(first_s), first_s, original_s)
-    seen = [(first_s, state.shed)]
-    while state.next_s <= until_s:
-        now = state.next_s
-        state = state.after(now, scheme(now))
-        if not adaptive:
-            state = replace(state, interval_s=original_s)
-        seen.append((now, state.shed))
-    return seen
-
-
-def path_of(home: Any, stream: str) -> UPath:
+def path_of(home: Home, stream: str) -> UPath:
     """Return where a stream's state lies below the home."""
     return UPath(home.root) / FOLDER / f"{stream}.reevaluation.json"
 
 
-def load(home: Any, stream: str) -> Reevaluation | None:
+def load(home: Home, stream: str) -> Reevaluation | None:
     """Read a stream's state; None if there is none yet or it cannot be read."""
     path = path_of(home, stream)
     try:
@@ -111,19 +97,14 @@ def load(home: Any, stream: str) -> Reevaluation | None:
         return None
 
 
-def save(home: Any, stream: str, state: Reevaluation) -> None:
+def save(home: Home, stream: str, state: Reevaluation) -> None:
     """Write a stream's state, whole or not at all."""
     path = path_of(home, stream)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.parent / f".{path.name}.part"
-        part.write_text(json.dumps(asdict(state)), encoding="utf-8")
-        part.rename(path)
-    except OSError as error:
-        raise PlanningError(f"{path} cannot be written: {error}; check the home") from None
+    files.make(path.parent)
+    files.replace(path, json.dumps(asdict(state)).encode())
 
 
-def due(home: Any, definition: Any, now_s: float) -> tuple[bool, str]:
+def due(home: Home, definition: Definition[Parameters], now_s: float) -> tuple[bool, str]:
     """Return whether a scheduled run should plan, and why.
 
     True for streams without adaptive re-evaluation, without state, or with other parameters than
@@ -142,7 +123,9 @@ def due(home: Any, definition: Any, now_s: float) -> tuple[bool, str]:
     )
 
 
-def record(home: Any, definition: Any, plan: Any, now_s: float) -> Reevaluation | None:
+def record(
+    home: Home, definition: Definition[Parameters], plan: Plan, now_s: float
+) -> Reevaluation | None:
     """Note what a run found; return the new state (None without adaptive re-evaluation)."""
     parameters = definition.parameters
     if parameters.reevaluate_s is None:

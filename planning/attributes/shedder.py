@@ -20,13 +20,84 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.attributes import kernels
-from planning.attributes.encoding import Encoded, columns_of, encode, length_of
-from planning.attributes.entities import MAX_ENTITIES, Entities
 from planning.attributes.plan import Plan, Setting
+from planning.columns import (
+    Encoded,
+    columns_of,
+    encode,
+    is_arrow,
+    length_of,
+    row_keys,
+    value_code,
+)
 from planning.shedder import BaseShedder, batch_size
 
-GOLDEN = 0.6180339887498949
+MAX_ENTITIES = 65_536
+FIRST_ENTITIES = 64
+GOLDEN = 0.6180339887498949  # successive multiples spread evenly over [0, 1)
 SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
+
+
+class Entities:
+    """Which stream and which entity a tuple belongs to, as small numbers.
+
+    A growing table from CID values to slots 0, 1, 2 … in order of first appearance.
+    """
+
+    def __init__(self, plan: Plan, limit: int = MAX_ENTITIES) -> None:
+        self._streams = plan.streams
+        self._stream_attribute = plan.stream_attribute
+        self._cids = tuple(dict.fromkeys(s.cid for s in plan.streams))
+        self._limit = max(1, limit)
+        self.count = 0
+        self._known = np.empty(0, dtype=np.int64)
+        self._grow(min(FIRST_ENTITIES, self._limit))
+
+    @property
+    def room(self) -> int:
+        """How many slots there may be before the table grows."""
+        return len(self._known)
+
+    def locate(self, columns: Mapping[str, Encoded], rows: int) -> tuple[IntArray, IntArray]:
+        """Return (stream, slot) of every row; -1 for an unknown stream or a full table."""
+        streams = self._streams_of(columns, rows)
+        keys = self._keys(columns, streams, rows)
+        slots = np.empty(rows, dtype=np.int64)
+        while True:
+            self.count = kernels.find_slots(
+                keys, self._table, self._known, self.count, self.room, slots
+            )
+            if self.count < self.room or self.room >= self._limit:
+                return streams, slots
+            self._grow(min(4 * self.room, self._limit))
+
+    def _streams_of(self, columns: Mapping[str, Encoded], rows: int) -> IntArray:
+        if not self._stream_attribute:
+            return np.zeros(rows, dtype=np.int64)
+        streams = np.full(rows, -1, dtype=np.int64)
+        column = columns.get(self._stream_attribute)
+        if column is not None:
+            for s, stream in enumerate(self._streams):
+                streams[column.values == value_code(stream.name, column.numeric)] = s
+        return streams
+
+    def _keys(self, columns: Mapping[str, Encoded], streams: IntArray, rows: int) -> IntArray:
+        nowhere = Encoded(np.full(rows, np.nan), True)
+        keys = np.zeros(rows, dtype=np.int64)
+        for cid in self._cids:
+            parts = [columns.get(name, nowhere) for name in cid]
+            named = row_keys([*parts, Encoded(streams.astype(np.float64), True)], rows)
+            mine = [s for s, stream in enumerate(self._streams) if stream.cid == cid]
+            keys = np.where(np.isin(streams, mine), named, keys) if len(self._cids) > 1 else named
+        return keys
+
+    def _grow(self, room: int) -> None:
+        known = self._known[: self.count].copy()
+        self._known = np.append(known, np.zeros(room - self.count, dtype=np.int64))
+        size = 1 << (4 * room - 1).bit_length()  # a power of two, at most a quarter full
+        self._table = np.full(size, -1, dtype=np.int64)
+        again = np.empty(self.count, dtype=np.int64)
+        kernels.find_slots(known, self._table, self._known, 0, room, again)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +158,21 @@ class Sent:
 
         The column ``_present`` has one bit per attribute, so that null and absent differ.
         """
-        from planning.attributes.arrow import masked_table, table_of
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-        return masked_table(table_of(self.columns), self.attributes, self.keep, self.tuples)
+        columns = {}
+        for j, name in enumerate(self.attributes):
+            if name in self.columns:
+                column = self.columns[name]
+                column = column if is_arrow(column) else pa.array(column)
+                absent = pa.array(~self.keep[:, j])
+                columns[name] = pc.if_else(absent, pa.scalar(None, column.type), column)
+        bits = np.packbits(self.keep, axis=1, bitorder="little")
+        columns["_present"] = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(bits.shape[1]), len(bits), [None, pa.py_buffer(bits)]
+        )
+        return pa.table(columns).filter(pa.array(self.tuples))
 
 
 class Shedder(BaseShedder[Plan, Setting, float]):
@@ -167,7 +250,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         try:
             columns = columns_of(batch)
             rows = length_of(columns)
-            encoded = self._encode(columns, rows)
+            encoded = {n: encode(columns[n]) for n in self._plan.attributes if n in columns}
         except Exception:  # the data path must not stop for one bad batch
             rows = _rows(batch)
             self._totals[0] += rows
@@ -231,9 +314,6 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._thinning = (spacing - 1 - np.arange(len(self._thinning)) % spacing) / spacing
         self._ring = np.maximum(self._ring, self._reserve)
         self._ints[kernels.CHARGED] = int(self._ring.sum())
-
-    def _encode(self, columns: Mapping[str, Any], rows: int) -> dict[str, Encoded]:
-        return {name: encode(columns[name]) for name in self._plan.attributes if name in columns}
 
     def _decide(self, columns: Mapping[str, Encoded], rows: int) -> tuple[BoolArray, IntArray]:
         plan = self._plan

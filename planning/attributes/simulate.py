@@ -2,27 +2,28 @@
 
 The measure is the hold error: how far the last value that the receiver has is from the true one,
 at every report of every entity, normalised so that an unrelated value of the same entity counts 1
-(see :mod:`planning.attributes.profile`), averaged over attributes by weight. Before anything was
-received, the error counts 1.
+(see :mod:`planning.attributes.statistics.sums`), averaged over attributes by weight. Before
+anything was received, the error counts 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.attributes.encoding import Encoded, length_of
-from planning.attributes.entities import Entities
+from planning.attributes import kernels
 from planning.attributes.plan import Plan
-from planning.attributes.profile import deviation
-from planning.attributes.shedder import Shedder
-from planning.attributes.statistics import in_stream_order, take
-from planning.families import Outcome
+from planning.attributes.shedder import GOLDEN, Entities, Shedder
+from planning.attributes.statistics.build import in_stream_order
+from planning.columns import Encoded, length_of, take
+from planning.families import Definition, Outcome
+
+if TYPE_CHECKING:
+    from planning.attributes.parameters import Parameters
 
 BATCH = 4096
 
@@ -57,43 +58,11 @@ class Result:
     loss: float
 
 
-@numba.njit(cache=True)
-def _held_errors(
-    streams: Any, slots: Any, values: Any, keep: Any, numeric: Any, scale: Any, entities: int
-) -> Any:
-    rows, attributes = values.shape
-    held = np.full((entities, attributes), np.nan)
-    known = np.zeros((entities, attributes), np.bool_)
-    error = np.zeros(scale.shape)
-    reports = np.zeros(scale.shape[0], np.int64)
-    for i in range(rows):
-        s, e = streams[i], slots[i]
-        if s < 0 or e < 0:
-            continue
-        reports[s] += 1
-        for j in range(attributes):
-            if keep[i, j]:
-                held[e, j] = values[i, j]
-                known[e, j] = True
-            elif not known[e, j]:
-                error[s, j] += 1.0
-            else:
-                distance = deviation(values[i, j], held[e, j], numeric[j], scale[s, j])
-                if distance == 0.0:
-                    continue
-                lost = np.isnan(values[i, j]) != np.isnan(held[e, j])
-                if numeric[j] or lost or scale[s, j] == 0.0:
-                    error[s, j] += distance * distance
-                else:
-                    error[s, j] += distance / (scale[s, j] * scale[s, j])
-    return error, reports
-
-
 def measure(plan: Plan, trace: Trace, keep: BoolArray, sent: IntArray) -> Result:
     """Return the hold error that a keep mask leaves at the receiver."""
     scale = np.stack([s.scale for s in plan.streams])
     entities = int(trace.slots.max(initial=-1)) + 1
-    error, reports = _held_errors(
+    error, reports = kernels.held_errors(
         trace.streams, trace.slots, trace.values, keep, plan.numeric, scale, entities
     )
     weight = np.where(plan.informative, plan.weight, 0.0) * reports[:, None]
@@ -128,7 +97,7 @@ def drop_tuples(plan: Plan, trace: Trace, load: float) -> Result:
     The strongest form of tuple dropping. Plainly dropping every k-th tuple of the stream would
     silence the same entities for ever when k divides the cycle length.
     """
-    phase = (trace.slots * 0.6180339887498949) % 1.0
+    phase = (trace.slots * GOLDEN) % 1.0
     nth = _running_count(trace.slots)
     kept = np.floor((nth + 1) * load + phase) > np.floor(nth * load + phase)
     kept |= load >= 1.0
@@ -167,7 +136,10 @@ def window_bytes(sent: IntArray, window: int) -> IntArray:
 
 
 def evaluate(
-    plan: Plan, samples: Mapping[str, Any], definition: Any, loads: Sequence[float]
+    plan: Plan,
+    samples: Mapping[str, Any],
+    definition: Definition[Parameters],
+    loads: Sequence[float],
 ) -> tuple[Outcome, ...]:
     """Shed samples with the plan at several loads, beside tuple dropping at equal bytes."""
     trace = Trace.of(plan, samples, definition.parameters.order_by)

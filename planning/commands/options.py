@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from planning.errors import DefinitionError, InvalidInput
-from planning.home import Home
 from planning.streams import StreamDefinition, load_folder
 
 HomeOption = Annotated[
@@ -28,12 +26,6 @@ StreamArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
 DEFAULT_HOME = "var/headgate"
 DEFAULT_STREAMS = Path("dags/streams")
-
-
-def home_at(location: str) -> Home:
-    """Return the home at a path or URL, and make it this process's: files of queries lie there."""
-    os.environ["HEADGATE_HOME"] = location
-    return Home.at(location)
 
 
 def definitions_in(folder: Path) -> tuple[list[StreamDefinition], list[DefinitionError]]:

@@ -17,11 +17,12 @@ from planning.commands.options import (
     HomeOption,
     JsonOption,
     StreamArgument,
-    home_at,
     print_json,
 )
 from planning.console import print_table
 from planning.exit_codes import EXIT_UNTRUSTED
+from planning.families import Setting
+from planning.home import Home
 
 SHOWN_CHARACTERS = 40
 SHOWN_VALUES = 24
@@ -30,7 +31,7 @@ VersionOption = Annotated[
 ]
 
 
-def _fields(setting: Any) -> dict[str, Any]:
+def _fields(setting: Setting | Mapping[str, float]) -> dict[str, Any]:
     """Return a setting's fields: a mapping as it is, else the fields of a dataclass."""
     if isinstance(setting, Mapping):
         return dict(setting)
@@ -67,7 +68,7 @@ def show(
 
     Example: `headgate show ticks --at 0.5`
     """
-    published = home_at(home).store().load(stream, version)
+    published = Home.at(home).store().load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
     setting = None if load is None else _fields(published.plan.at(load))
@@ -107,7 +108,7 @@ def history(
 
     Example: `headgate history ticks`
     """
-    listing = home_at(home).store().history(stream)
+    listing = Home.at(home).store().history(stream)
     if as_json:
         print_json([msgspec.to_builtins(m) for m in listing])
     else:
@@ -141,7 +142,7 @@ def diff(
 
     Example: `headgate diff ticks 3 4`
     """
-    difference = home_at(home).store().diff(stream, old, new)
+    difference = Home.at(home).store().diff(stream, old, new)
     if as_json:
         print_json(msgspec.to_builtins(difference))
         return
@@ -170,7 +171,7 @@ def rollback(
 
     Example: `headgate rollback ticks --to 3 --reason "v4 starves the alarms"`
     """
-    place = home_at(home)
+    place = Home.at(home)
     manifest = place.store().rollback(
         stream,
         to,
@@ -197,7 +198,7 @@ def verify(
     """
     if every and version is not None:
         raise typer.BadParameter("either --version or --all, got both")
-    store = home_at(home).store()
+    store = Home.at(home).store()
     newest = store.newest(stream)
     versions = store.versions(stream) if every else [version or newest]
     reports = [store.verify(stream, number) for number in versions]

@@ -18,12 +18,12 @@ from planning.commands.options import (
     StreamArgument,
     StreamsOption,
     definition_of,
-    home_at,
     print_json,
 )
 from planning.console import print_table
 from planning.errors import InvalidInput, check_between
 from planning.exit_codes import EXIT_NOT_PUBLISHED
+from planning.home import Home
 
 
 def plan(
@@ -49,7 +49,7 @@ def plan(
     from planning.stages import collect, gate, local, publish, solve
 
     definition = definition_of(stream, folder).with_parameters(_parsed(changes or []))
-    place = home_at(home)
+    place = Home.at(home)
     now = datetime.now(UTC)
     console = Console(stderr=True)
     with console.status("collect") as status:
@@ -110,7 +110,7 @@ def simulate(
 
     definition = definition_of(stream, folder)
     outcomes = trial.outcomes(
-        home_at(home), definition, loads=wanted, samples=samples, version=version
+        Home.at(home), definition, loads=wanted, samples=samples, version=version
     )
     rows = [trial.as_row(outcome) for outcome in outcomes]
     if as_json:

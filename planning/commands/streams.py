@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import textwrap
 from pathlib import Path
@@ -21,8 +20,9 @@ from planning.commands.options import (
     print_json,
 )
 from planning.console import print_table
-from planning.definition_errors import read_yaml
-from planning.errors import DefinitionError, InvalidInput, Problem
+from planning.definition_errors import problem_of, read_yaml
+from planning.errors import DefinitionError, Mistake, Problem
+from planning.home import Home
 from planning.query_files import locate
 from planning.sections import Attribute
 from planning.streams import StreamDefinition, load
@@ -72,9 +72,10 @@ def check(
     else:
         good, bad = definitions_in(folder)
     for definition in good:
-        found = [f for f in (_absent_queries(definition), _unfit_suite(definition)) if f]
-        bad += [DefinitionError([problem]) for problem in found]
-        if not found:
+        problems = _outside_problems(definition)
+        if problems:
+            bad.append(DefinitionError(problems))
+        else:
             typer.echo(f"{definition.source}: ok ({definition.stream}, {definition.family})")
     _report(bad)
 
@@ -124,51 +125,40 @@ def _yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
-def _absent_queries(definition: StreamDefinition) -> Problem | None:
-    """Return the problem of a definition whose file of queries is not there."""
-    file, source = definition.queries.file, definition.source
-    if file is None or (path := locate(file, source)).exists():
-        return None
-    allowed = f"a file beside the definition, or {path}"
-    return Problem(source, _line(source, "queries", "file"), "queries.file", allowed, repr(file))
+def _outside_problems(definition: StreamDefinition) -> list[Problem]:
+    """Return what is wrong with a definition only beside its file of queries and its suite."""
+    problems = []
+    for check in (_queries_exist, _suite_fits):
+        try:
+            check(definition)
+        except Mistake as mistake:
+            _, lines = read_yaml(Path(definition.source))
+            problems.append(problem_of(mistake, definition.source, lines))
+    return problems
 
 
-def _unfit_suite(definition: StreamDefinition) -> Problem | None:
-    """Return the problem of a definition whose suite of expectations is unknown or unfit."""
+def _queries_exist(definition: StreamDefinition) -> None:
+    file = definition.queries.file
+    if file is None:
+        return
+    path = locate(file, definition.source, Home.from_environment())
+    if not path.exists():
+        allowed = f"a file beside the definition, or {path}"
+        raise Mistake("queries.file", allowed, repr(file), at=("queries", "file"))
+
+
+def _suite_fits(definition: StreamDefinition) -> None:
     try:
         # By name: the library has no need of the suites, only this check looks at them.
         rules = importlib.import_module("expectations.rules")
     except ModuleNotFoundError:
-        return None
-    name, source = definition.samples.expectations, definition.source
-    known = rules.available()
-    allowed, remedy = f"one of {', '.join(known)}", ""
-    if name in known:
-        try:
-            return _idle_age(definition, rules.suite_for(definition))
-        except InvalidInput as error:
-            allowed, remedy = "a suite that fits the attributes", str(error)
-    elif close := difflib.get_close_matches(name, known, n=1):
-        remedy = f"did you mean {close[0]}?"
-    else:
-        remedy = f"correct the name, or add expectations/{name}.py with a build_suite(definition)"
-    line = _line(source, "samples", "expectations")
-    return Problem(source, line, "samples.expectations", allowed, repr(name), remedy=remedy)
-
-
-def _idle_age(definition: StreamDefinition, suite: dict[str, Any]) -> Problem | None:
-    """Return the problem of a definition whose limit of age no rule of its suite looks at."""
-    age, source = definition.samples.max_age_s, definition.source
-    if age is None or any(AGE_LIMIT in rule["kwargs"].values() for rule in suite["expectations"]):
-        return None
-    allowed = "given with samples.time_column, the column that it looks at"
-    line = _line(source, "samples", "max_age_s")
-    return Problem(source, line, "samples.max_age_s", allowed, f"{age:g} alone")
-
-
-def _line(source: str, *place: str) -> int:
-    _, lines = read_yaml(Path(source))
-    return lines.get(place, 1)
+        return
+    suite, age = rules.suite_for(definition), definition.samples.max_age_s
+    aged = any(AGE_LIMIT in rule["kwargs"].values() for rule in suite["expectations"])
+    if age is not None and not aged:
+        allowed = "given with samples.time_column, the column that it looks at"
+        at = ("samples", "max_age_s")
+        raise Mistake("samples.max_age_s", allowed, f"{age:g} alone", at=at)
 
 
 def _report(bad: list[DefinitionError]) -> None:

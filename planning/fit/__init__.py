@@ -8,7 +8,7 @@ symbol          field                                       unit
 ==============  ==========================================  =====================================
 N               ``QueryNetwork.nodes``                      servers
 zeta_i          ``Node.capacity``                           CPU per second
-D               ``Program.locations``                       drop locations (arcs)
+D               ``SheddingProgram.locations``               drop locations (arcs)
 c_i             ``Operator.cost``                           CPU per arriving tuple
 s_i             ``Operator.selectivity``                    tuples out per tuple in
 w_i             ``Operator.windows``                        tuples
@@ -30,13 +30,13 @@ from planning import lazy
 if TYPE_CHECKING:
     from planning.fit.network import QueryNetwork
     from planning.fit.plan import Plan
+    from planning.fit.planner import Optimum, optimum
     from planning.fit.shedder import Shedder
-    from planning.fit.solve import Optimum, optimum
     from planning.fit.statistics import Statistics
 
 __all__ = ["Optimum", "Plan", "QueryNetwork", "Shedder", "Statistics", "optimum"]
 
-_ROOMS = {**lazy.NOUNS, "Optimum": "solve", "QueryNetwork": "network", "optimum": "solve"}
+_ROOMS = {**lazy.NOUNS, "Optimum": "planner", "QueryNetwork": "network", "optimum": "planner"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,23 +6,38 @@ data set, a slow daily swing, and bursts that last a few periods.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from upath import UPath
 
 from planning.arrays import FloatArray
 from planning.demos import land_batch
-from planning.fit.examples import WEB_PEAKS, WEB_RATES
 from planning.fit.network import QueryNetwork
+from planning.fit.statistics import SUMS
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.fit.parameters import Parameters
 
 SCENARIO = 11
 PERIODS = 720
 RATE_FACTOR = 100.0
 BAD_EVERY = 977
+WEB_RATES = {
+    "images": 0.284,
+    "icons": 0.084,
+    "shuttle": 0.174,
+    "history": 0.023,
+    "cgi": 0.013,
+    "other": 0.105,
+}
+"""Mean requests per second of the six kinds in the NASA trace (docs/families/fit.md)."""
+WEB_PEAKS = {"images": 1.9, "icons": 0.5, "shuttle": 0.8, "history": 0.45, "cgi": 0.2, "other": 0.9}
+"""Their busiest minute, in requests per second, rounded up."""
 
 
-def land(folder: UPath, batch: int, definition: Any) -> UPath:
+def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath:
     """Write one Parquet file of counts to the landing folder; some rows are bad on purpose."""
     return land_batch(folder, batch, counts(batch, definition))
 
@@ -40,7 +55,9 @@ def rates(batch: int, periods: int, means: FloatArray) -> FloatArray:
     return np.asarray(means * np.exp(0.55 * level - 0.15 + day + burst))
 
 
-def counts(batch: int, definition: Any, periods: int = PERIODS) -> dict[str, Any]:
+def counts(
+    batch: int, definition: Definition[Parameters], periods: int = PERIODS
+) -> dict[str, Any]:
     """Return one batch as columns: every element of the network, counted in every period."""
     network = definition.parameters.query_network
     period_s = definition.parameters.period_s
@@ -48,25 +65,12 @@ def counts(batch: int, definition: Any, periods: int = PERIODS) -> dict[str, Any
     means = np.array([RATE_FACTOR * WEB_RATES.get(i, 0.1) for i in network.input_ids])
     vectors = rates(batch, periods, means)
     arrivals = rng.poisson(vectors * period_s)
-    flows = network.evaluate_many(
-        arrivals / period_s, np.zeros((periods, len(network.arcs)))
-    ).arcs
-    rows: dict[str, list[Any]] = {
-        name: []
-        for name in ("period", "element", "tuples_in", "tuples_in_1", "tuples_out", "cpu_us")
-    }
-
-    def add(element: str, first: Any, second: Any, out: Any, cpu: Any) -> None:
-        rows["period"].append(np.arange(periods) + batch * periods)
-        rows["element"].append(np.full(periods, element, dtype=object))
-        for name, value in (
-            ("tuples_in", first), ("tuples_in_1", second), ("tuples_out", out), ("cpu_us", cpu)
-        ):
-            rows[name].append(np.rint(value).astype(np.int64))
-
+    flows = network.evaluate_many(arrivals / period_s, np.zeros((periods, len(network.arcs)))).arcs
     nothing = np.zeros(periods)
-    for k, name in enumerate(network.input_ids):
-        add(name, nothing, nothing, arrivals[:, k], nothing)
+    counted: dict[str, tuple[Any, ...]] = {
+        name: (nothing, nothing, arrivals[:, k], nothing)
+        for k, name in enumerate(network.input_ids)
+    }
     for operator in network.operators:
         arcs = network.arcs_into[operator.id]
         ports = [flows[:, a] * period_s for a in arcs]
@@ -80,30 +84,34 @@ def counts(batch: int, definition: Any, periods: int = PERIODS) -> dict[str, Any
         if operator.selectivity >= 1.0:
             out = np.rint(first)
         cpu = operator.cost * 1e6 * (first + second) * rng.normal(1.0, 0.03, periods)
-        add(operator.id, first, second, out, np.maximum(cpu, 0.0))
-    columns: dict[str, Any] = {name: np.concatenate(parts) for name, parts in rows.items()}
-    order = np.lexsort((np.arange(len(columns["period"])), columns["period"]))
-    columns = {name: values[order] for name, values in columns.items()}
-    columns["tuples_out"] = _spoiled(columns["tuples_out"])
-    columns["element"] = columns["element"].tolist()
-    return columns
+        counted[operator.id] = (first, second, out, np.maximum(cpu, 0.0))
+    table = np.rint(np.array(list(counted.values()))).astype(np.int64)
+    columns = dict(zip(SUMS, table.transpose(1, 2, 0).reshape(len(SUMS), -1), strict=True))
+    columns["tuples_out"][BAD_EVERY::BAD_EVERY] = -1  # as a broken monitor would count
+    return {
+        "period": np.repeat(np.arange(periods) + batch * periods, len(counted)),
+        "element": list(counted) * periods,
+        **columns,
+    }
 
 
-def _spoiled(values: Any) -> Any:
-    """Make a few counts negative, as a broken monitor would."""
-    spoiled = values.copy()
-    spoiled[BAD_EVERY::BAD_EVERY] = -1
-    return spoiled
+def operator(
+    name: str, node: str, kind: str, cost: float, selectivity: float, *streams: str, **more: Any
+) -> dict[str, Any]:
+    """Return an operator's document."""
+    return {
+        "id": name,
+        "node": node,
+        "type": kind,
+        "cost": cost,
+        "selectivity": selectivity,
+        "inputs": list(streams),
+        **more,
+    }
 
 
 def network() -> QueryNetwork:
     """Return the demo network: six inputs, four servers, splits, a union and a join."""
-
-    def operator(name: str, node: str, kind: str, cost: float, selectivity: float, *streams: str,
-                 **more: Any) -> dict[str, Any]:
-        return {"id": name, "node": node, "type": kind, "cost": cost, "selectivity": selectivity,
-                "inputs": list(streams), **more}
-
     return QueryNetwork.from_document({
         "name": "requests",
         "nodes": [
@@ -137,4 +145,87 @@ def network() -> QueryNetwork:
             {"id": "click alarms", "stream": "clicks", "weight": 3.0},
             {"id": "archive", "stream": "compress", "weight": 1.0},
         ],
+    })  # fmt: skip
+
+
+def web(*, rate_factor: float = 100.0) -> QueryNetwork:
+    """Build six web inputs on six servers in three fragments, each small enough for a quadtree.
+
+    The paper deploys queries so that fragments have few inputs (Section 8.2.4). As in Figure 1,
+    what is cheap on the first server is expensive on the second. Servers have nine tenths of the
+    CPU that the mean rates need.
+    """
+    operators = [
+        operator("parse_images", "edge_media", "map", 0.002, 1.0, "images"),
+        operator("parse_icons", "edge_media", "map", 0.008, 1.0, "icons"),
+        operator("thumbnails", "media", "map", 0.012, 0.5, "parse_images"),
+        operator("sprites", "media", "map", 0.002, 0.6, "parse_icons"),
+        operator("parse_shuttle", "edge_pages", "map", 0.003, 1.0, "shuttle"),
+        operator("parse_history", "edge_pages", "map", 0.014, 0.8, "history"),
+        operator("rank", "pages", "map", 0.009, 0.4, "parse_shuttle"),
+        operator("index", "pages", "map", 0.004, 1.0, "parse_shuttle"),
+        operator("timeline", "pages", "map", 0.003, 1.0, "parse_history"),
+        operator("parse_cgi", "edge_forms", "map", 0.020, 1.0, "cgi"),
+        operator("parse_other", "edge_forms", "map", 0.003, 0.9, "other"),
+        operator(
+            "sessions", "forms", "join", 0.008, 0.01, "parse_cgi", "parse_other", windows=[20, 300]
+        ),
+        operator("errors", "forms", "map", 0.002, 0.1, "parse_other"),
+    ]
+    outputs = {"thumbnails": 1, "sprites": 1, "rank": 1, "index": 1, "timeline": 12}
+    outputs |= {"sessions": 4, "errors": 4}
+    rates = {name: rate * rate_factor for name, rate in WEB_RATES.items()}
+    document: dict[str, Any] = {
+        "name": "web",
+        "nodes": [
+            {"id": f"{side}{name}", "capacity": 1.0, "parent": None if side else f"edge_{name}"}
+            for name in ("media", "pages", "forms")
+            for side in ("edge_", "")
+        ],
+        "inputs": [
+            {"id": name, "max_rate": rate_factor * peak} for name, peak in WEB_PEAKS.items()
+        ],
+        "operators": operators,
+        "outputs": [
+            {"id": f"to {name}", "stream": name, "weight": weight}
+            for name, weight in outputs.items()
+        ],
+    }
+    loads = QueryNetwork.from_document(document).evaluate(rates).loads
+    for node in document["nodes"]:
+        node["capacity"] = round(0.9 * loads[node["id"]], 4)
+    return QueryNetwork.from_document(document)
+
+
+def figure_1() -> QueryNetwork:
+    """Return the paper's motivating example: two queries on servers A and B."""
+    return QueryNetwork.from_document({
+        "name": "figure 1",
+        "nodes": [
+            {"id": "A", "capacity": 1, "parent": None},
+            {"id": "B", "capacity": 1, "parent": "A"},
+        ],
+        "inputs": [{"id": "i1", "max_rate": 1}, {"id": "i2", "max_rate": 1}],
+        "operators": [
+            operator("a1", "A", "map", 1, 1, "i1"),
+            operator("b1", "B", "map", 3, 1, "a1"),
+            operator("a2", "A", "map", 2, 1, "i2"),
+            operator("b2", "B", "map", 1, 1, "a2"),
+        ],
+        "outputs": [{"id": "o1", "stream": "b1"}, {"id": "o2", "stream": "b2"}],
+    })  # fmt: skip
+
+
+def figure_7() -> QueryNetwork:
+    """Return the paper's split, where the lower branch saves most load per lost output."""
+    return QueryNetwork.from_document({
+        "name": "figure 7",
+        "nodes": [{"id": "A", "capacity": 1, "parent": None}],
+        "inputs": [{"id": "i", "max_rate": 1}],
+        "operators": [
+            operator("common", "A", "map", 1, 1, "i"),
+            operator("top", "A", "map", 2, 1, "common"),
+            operator("bottom", "A", "map", 5, 1, "common"),
+        ],
+        "outputs": [{"id": "o1", "stream": "top"}, {"id": "o2", "stream": "bottom"}],
     })  # fmt: skip

@@ -1,19 +1,23 @@
-"""Pictures of a FIT plan: drops over the load, throughput over time, and where arcs shed."""
+"""Pictures of a FIT plan: drops over the load, and throughput over time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planning.arrays import Columns, FloatArray
-from planning.errors import InvalidInput
-from planning.fit.comparison import METHODS, Comparison, compare, web_rates
+from planning.fit.demo import web
 from planning.fit.network import QueryNetwork
 from planning.fit.plan import Plan
+from planning.fit.simulate import METHODS, Comparison, compare
 from planning.fit.statistics import period_counts
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.fit.parameters import Parameters
 
 SHOWN = 8
 REPORTED_METHODS = ("exact", "Solver 5 %", "Solver 10 %", "C-FIT 10 %")
@@ -53,7 +57,7 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
 def draw_throughput(comparison: Comparison, axes: Any) -> None:
     """Draw throughput over time of all methods; labels give their share of the optimum.
 
-    Of a long time means over equally many periods are drawn.
+    A long time is drawn as means over equally many periods.
     """
     highest = len(comparison.throughput)
     together = max(1, len(comparison.offered) // DRAWN_POINTS)
@@ -81,69 +85,36 @@ def draw_throughput(comparison: Comparison, axes: Any) -> None:
 
 
 def _means(values: FloatArray, together: int) -> FloatArray:
-    """Return the means of so many values at a time; what is left at the end is left out."""
+    """Return the mean of every ``together`` values; an incomplete group at the end is left out."""
     whole = len(values) // together * together
     return np.asarray(values[:whole].reshape(-1, together).mean(axis=1))
 
 
-def draw_regions(plan: Plan, axes: Any, first: str, second: str, points: int = 200) -> None:
-    """Colour the plane of two inputs by the set of arcs that shed; the others stay at the mean."""
-    network = plan.network
-    columns = [network.input_ids.index(name) for name in (first, second)]
-    ticks = [np.linspace(0, network.max_rates[c], points) for c in columns]
-    rates = np.tile(np.minimum(plan.reference, network.max_rates), (points * points, 1))
-    grid = np.meshgrid(*ticks, indexing="ij")
-    for column, values in zip(columns, grid, strict=True):
-        rates[:, column] = values.ravel()
-    drops = plan.at_many(rates)
-    kinds = np.where(drops <= 1e-9, 0, np.where(drops >= 1 - 1e-9, 2, 1))
-    _, code = np.unique(kinds, axis=0, return_inverse=True)
-    axes.pcolormesh(
-        ticks[0],
-        ticks[1],
-        code.reshape(points, points).T,
-        cmap="tab20",
-        shading="auto",
-        rasterized=True,  # one path per cell would make an SVG of megabytes
-    )
-    axes.set_xlabel(f"{first} (tuples/s)")
-    axes.set_ylabel(f"{second} (tuples/s)")
-    axes.set_title("Where the same arcs shed")
-
-
-def further(plan: Plan, samples: Columns, definition: Any) -> list[tuple[str, Draw]]:
+def further(
+    plan: Plan, samples: Columns, definition: Definition[Parameters]
+) -> list[tuple[str, Draw]]:
     """Return captioned pictures for the report: throughput over time of all methods.
 
-    A stream's network follows its fresh samples. The demo stream's follows the real trace where it
-    is at hand; before it comes a network of small fragments, on which all of the paper's methods
-    can plan.
+    The network follows fresh samples. Before the demo stream's comes a network of small fragments,
+    on which all of the paper's methods can plan.
     """
-    from planning.fit.examples import web
-
     rates = period_counts(samples, plan.network) / definition.parameters.period_s
-    fragmented = web()
-    if not definition.demo or fragmented.input_ids != plan.network.input_ids:
-        return [_over_time(plan.network, rates, "fresh samples")]
-    pictures = []
-    for network, period_s in ((fragmented, 60), (plan.network, definition.parameters.period_s)):
-        try:
-            shown, source = web_rates(network, int(period_s)), "the NASA trace"
-        except InvalidInput:
-            shown, source = rates, "fresh samples"
-        pictures.append(_over_time(network, shown, source))
-    return pictures
+    networks = [plan.network]
+    if definition.demo and web().input_ids == plan.network.input_ids:
+        networks.insert(0, web())
+    return [_over_time(network, rates) for network in networks]
 
 
-def _over_time(network: QueryNetwork, rates: FloatArray, source: str) -> tuple[str, Draw]:
+def _over_time(network: QueryNetwork, rates: FloatArray) -> tuple[str, Draw]:
     """Compare the methods over a stretch of the rates; return caption and drawing."""
     methods = [entry for entry in METHODS if entry[0] in REPORTED_METHODS]
-    found = compare(network, rates[:REPORTED_PERIODS], methods=methods, max_plans=REPORTED_PLANS)
+    shown = compare(network, rates[:REPORTED_PERIODS], methods=methods, max_plans=REPORTED_PLANS)
     caption = (
-        f"Throughput over time on {source}: network {network.name}, {len(network.inputs)} inputs "
-        f"on {len(network.nodes)} servers, {len(found.offered)} control periods, "
-        f"{found.overloaded.mean():.0%} of them overloaded."
+        f"Throughput over time on fresh samples: network {network.name}, {len(network.inputs)} "
+        f"inputs on {len(network.nodes)} servers, {len(shown.offered)} control periods, "
+        f"{shown.overloaded.mean():.0%} of them overloaded."
     )
-    if found.refused:
-        names = ", ".join(found.refused)
+    if shown.refused:
+        names = ", ".join(shown.refused)
         caption += f" Refused, for needing more than {REPORTED_PLANS:,} plans: {names}."
-    return caption, partial(draw_throughput, found)
+    return caption, partial(draw_throughput, shown)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from planning.errors import Mistake
 from planning.fit.network import QueryNetwork
+from planning.sections import FamilyParameters
+
+if TYPE_CHECKING:
+    from planning.families import Definition
 
 ELEMENT = "element"
 COUNTS = ("period", "tuples_in", "tuples_in_1", "tuples_out", "cpu_us")
 
 
-class Parameters(BaseModel):
+class Parameters(FamilyParameters):
     """How coordinated load shedding is planned for a query network."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "operators"},
@@ -78,26 +82,34 @@ class Parameters(BaseModel):
         """The network as declared."""
         return QueryNetwork.from_document(self.network)
 
-    def check_definition(self, definition: Any) -> None:
+    def check_definition(self, definition: Definition[Parameters]) -> None:
         """Check that the samples' attributes can hold counts of every element of the network."""
-        attributes = {a.name: a for a in definition.attributes}
-        missing = [name for name in (ELEMENT, *COUNTS) if name not in attributes]
+        names = [attribute.name for attribute in definition.attributes]
+        missing = [name for name in (ELEMENT, *COUNTS) if name not in names]
         if missing:
-            raise ValueError(
-                f"attributes {', '.join((ELEMENT, *COUNTS))} for counts per element and period, "
-                f"got none named {', '.join(missing)}"
+            raise Mistake(
+                "attributes",
+                f"{', '.join((ELEMENT, *COUNTS))} for counts per element and period",
+                f"none named {', '.join(missing)}",
+                verb="name",
+                at=("attributes",),
             )
-        if tuple(definition.gate.holdout_by) != ("period",):
-            raise ValueError(
-                "gate.holdout_by: [period], because a rate vector needs all rows of its period, "
-                f"got {list(definition.gate.holdout_by)}"
+        holdout_by = list(definition.gate.holdout_by)
+        if holdout_by != ["period"]:
+            raise Mistake(
+                "gate.holdout_by",
+                "[period]",
+                str(holdout_by),
+                "a rate vector needs all rows of its period",
+                at=("gate", "holdout_by"),
             )
         network = self.query_network
         elements = {*network.input_ids, *(o.id for o in network.operators)}
-        element = attributes[ELEMENT]
+        element = definition.attributes[names.index(ELEMENT)]
         if element.type != "category" or set(element.values) != elements:
-            raise ValueError(
-                f"attribute {ELEMENT} must be a category with the values "
-                f"{', '.join(sorted(elements))}, got {element.type} with "
-                f"{', '.join(element.values) or 'none'}"
+            raise Mistake(
+                f"attribute {ELEMENT}",
+                f"a category with the values {', '.join(sorted(elements))}",
+                f"{element.type} with {', '.join(element.values) or 'none'}",
+                at=("attributes", names.index(ELEMENT)),
             )

@@ -15,36 +15,13 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.errors import ArtifactError, check_between
-from planning.fit import encoding, graph
-from planning.fit import program as programs
-from planning.fit.encoding import PlanDocument
+from planning.errors import check_between
+from planning.fit import codec
+from planning.fit.codec import METHODS, PlanDocument
 from planning.fit.network import QueryNetwork, Rates
-from planning.fit.stored import Stored
+from planning.fit.path import Part
 
 __all__ = ["METHODS", "Part", "Plan", "PlanDocument"]
-
-METHODS = ("regions", "simplex", "solver", "solver_w", "c_fit")
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One fragment of the network with its table; without a table the simplex answers."""
-
-    network: QueryNetwork
-    table: Stored | None
-
-    @cached_property
-    def program(self) -> programs.Program:
-        """The fragment's linear program."""
-        return programs.build(self.network)
-
-    @cached_property
-    def selector(self) -> Any:
-        """What finds drops in the table; loads the compiled kernels on first use."""
-        from planning.fit.selection import selector
-
-        return selector(self.program, self.table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +33,7 @@ class Plan:
 
     Examples
     --------
-    >>> from planning.fit.examples import figure_1
+    >>> from planning.fit.demo import figure_1
     >>> from planning.fit.planner import plan_network
     >>> plan = plan_network(figure_1())
     >>> {arc: round(drop, 6) for arc, drop in plan.at([1.0, 1.0]).items()}  # Table 1's optimum
@@ -74,13 +51,14 @@ class Plan:
     @cached_property
     def _columns(self) -> list[tuple[Part, Any, Any]]:
         """Per part: its inputs among all inputs, and its arcs among all arcs."""
-        found = []
+        columns = []
         for part in self.parts:
             inputs = [self.network.input_ids.index(i) for i in part.network.input_ids]
             whole = inputs == list(range(len(self.network.inputs)))
             arcs = [self.network.arc_index[a] if a else -1 for a in part.selector.arcs]
-            found.append((part, slice(None) if whole else inputs, np.array(arcs, dtype=np.int64)))
-        return found
+            positions = np.array(arcs, dtype=np.int64)
+            columns.append((part, slice(None) if whole else inputs, positions))
+        return columns
 
     def rates_at(self, load: float) -> FloatArray:
         """Return the rates that the scalar load z stands for; infinite at 0 is cut at 1e6 times."""
@@ -134,14 +112,14 @@ class Plan:
         Arcs are dropped where their stream is made, so that dropped tuples are not sent; arcs of
         inputs where they enter.
         """
-        found: dict[str, dict[str, float]] = {n.id: {} for n in self.network.nodes}
+        drops: dict[str, dict[str, float]] = {n.id: {} for n in self.network.nodes}
         for arc, fraction in self.at(load).items():
             stream, consumer = arc.split("->")
             place = self.network.node_of[stream]
             if place is None:
                 place = self.network.operator[consumer.split(":")[0]].node
-            found[place][arc] = fraction
-        return found
+            drops[place][arc] = fraction
+        return drops
 
     @property
     def plan_count(self) -> int:
@@ -172,61 +150,18 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form, as :class:`PlanDocument` describes it."""
-        return {
-            "format": encoding.FORMAT,
-            "network": self.network.to_document(),
-            "method": self.method,
-            "error": self.error,
-            "reference": self.reference.tolist(),
-            "parts": [encoding.part_document(part.table) for part in self.parts],
-        }
+        return codec.to_document(self)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Plan:
         """Read the JSON form back; refuse what does not fit together."""
-        read = encoding.check_document(document)
-        tables = [encoding.table_of(part) for part in read.parts]
-        return cls._assembled(read.network, read.method, read.error, read.reference, tables)
+        return cls(*codec.from_document(document))
 
     def to_bytes(self) -> bytes:
         """Return the compact binary form; it decodes to an equal plan."""
-        return encoding.to_bytes(
-            self.network.to_document(),
-            self.method,
-            self.error,
-            self.reference.tolist(),
-            [part.table for part in self.parts],
-        )
+        return codec.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
-        return cls._assembled(*encoding.from_bytes(payload))
-
-    @classmethod
-    def _assembled(
-        cls,
-        network_document: Any,
-        method: str,
-        error: float,
-        reference: list[float],
-        tables: list[Stored | None],
-    ) -> Plan:
-        try:
-            network = QueryNetwork.from_document(network_document)
-        except ValueError as problem:
-            raise ArtifactError(f"fit plan must hold a sound network: {problem}") from None
-        parts = graph.fragments(network)
-        if len(parts) != len(tables) or len(reference) != len(network.inputs):
-            raise ArtifactError(
-                f"fit plan must hold {len(parts)} parts and {len(network.inputs)} reference rates, "
-                f"got {len(tables)} and {len(reference)}; take it from the store again"
-            )
-        if method not in METHODS:
-            raise ArtifactError(
-                f"method of a fit plan must be one of {', '.join(METHODS)}, got {method!r}"
-            )
-        made = tuple(Part(part, table) for part, table in zip(parts, tables, strict=True))
-        for part in made:
-            encoding.check_shapes(part.program, part.table)
-        return cls(network, method, float(error), np.array(reference), made)
+        return cls(*codec.from_bytes(payload))

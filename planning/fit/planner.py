@@ -1,24 +1,35 @@
-"""From statistics (or a network) to a plan, by the method the definition names."""
+"""From statistics (or a network) to a plan, by the method the definition names.
+
+``optimum`` is the best plan at a single rate vector, by the warm simplex, GLOP or HiGHS.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
-from planning.fit import cfit, graph, quadtree
-from planning.fit import program as programs
-from planning.fit.network import QueryNetwork
-from planning.fit.plan import METHODS, Part, Plan
-from planning.fit.regions import RegionLimit, enumerate_regions
-from planning.fit.solve import reference_direction
-from planning.fit.stored import Stored
-from planning.fit.workload import Empirical, Workload
+from planning.fit.network import QueryNetwork, Rates, graph
+from planning.fit.path import Part, Stored
+from planning.fit.path.regions import RegionLimit, enumerate_regions
+from planning.fit.plan import METHODS, Plan
+from planning.fit.printed import cfit, quadtree
+from planning.fit.printed.distributions import Distribution, Empirical
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.fit.parameters import Parameters
+    from planning.fit.statistics import Statistics
+
+Solver = Literal["simplex", "glop", "highs"]
 
 
-def plan(statistics: Any, definition: Any) -> Plan:
+def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
     """Return the plan for the measured network, for all rates up to the inputs' ``max_rate``."""
     parameters = definition.parameters
     network = statistics.network
@@ -37,12 +48,27 @@ def plan(statistics: Any, definition: Any) -> Plan:
     )
 
 
+def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
+    """Return how near the optimum the plan is: ``error`` is a bound, or an expectation.
+
+    >>> from planning.examples import demo_definition
+    >>> from planning.fit.demo import figure_1
+    >>> methods = ("exact", "c_fit")
+    >>> plans = [plan_network(figure_1(), method=method) for method in methods]
+    >>> [solver_status(plan, demo_definition("fit")) for plan in plans]
+    ['exact', 'within 0.1']
+    """
+    if plan.error == 0.0:
+        return "exact"
+    return f"within {plan.error:g}" + (" expected" if plan.method == "solver_w" else "")
+
+
 def plan_network(
     network: QueryNetwork,
     *,
     method: str = "exact",
     error: float = 0.1,
-    workload: Workload | None = None,
+    workload: Distribution | None = None,
     reference: FloatArray | None = None,
     memory_bytes: int = 4_000_000,
     max_regions: int = 5_000,
@@ -83,14 +109,14 @@ def _table(
     fragment: QueryNetwork,
     method: str,
     error: float,
-    workload: Workload | None,
+    workload: Distribution | None,
     memory_bytes: int,
     max_regions: int,
     max_plans: int,
 ) -> Stored | None:
-    program = programs.build(fragment)
     if method == "simplex":
         return None
+    program = shedding_program(fragment)
     if method in ("exact", "regions"):
         try:
             table = enumerate_regions(program, max_regions)
@@ -108,9 +134,83 @@ def _table(
 
 
 def _marginal(
-    workload: Workload | None, network: QueryNetwork, fragment: QueryNetwork
-) -> Workload | None:
+    workload: Distribution | None, network: QueryNetwork, fragment: QueryNetwork
+) -> Distribution | None:
     """Return the workload of a fragment's inputs."""
     if workload is None or fragment.input_ids == network.input_ids:
         return workload
     return workload.marginal([network.input_ids.index(i) for i in fragment.input_ids])
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best load shedding plan at one rate vector.
+
+    Examples
+    --------
+    >>> from planning.fit.demo import figure_1
+    >>> best = optimum(figure_1(), {"i1": 1.0, "i2": 1.0})
+    >>> {server: round(load, 6) for server, load in best.loads.items()}
+    {'A': 1.0, 'B': 1.0}
+    """
+
+    throughput: float
+    drops: dict[str, float]
+    loads: dict[str, float]
+    outputs: dict[str, float]
+    shortfalls: dict[str, float]
+
+
+def optimum(network: QueryNetwork, rates: Rates, solver: Solver = "simplex") -> Optimum:
+    """Return the highest weighted throughput that no server or link is overloaded by.
+
+    All three solvers find the same throughput; ``glop`` and ``highs`` work on the prefix variables
+    of Section 3 (:mod:`planning.fit.program`), ``simplex`` on the rates that are dropped
+    (:mod:`planning.fit.simplex.shedding`).
+
+    >>> from planning.fit.demo import figure_1
+    >>> best = optimum(figure_1(), [1, 1])  # Table 1
+    >>> round(best.throughput, 12), {a: round(f, 12) for a, f in best.drops.items()}
+    (0.6, {'i1->a1': 0.8, 'i2->a2': 0.6})
+    """
+    vector = network.rate_vector(rates)
+    if solver == "simplex":
+        drops = _by_simplex(network, vector)
+    elif solver in ("glop", "highs"):
+        from planning.fit.program import optimal_drops
+
+        drops = optimal_drops(network, vector, solver)
+    else:
+        raise InvalidInput(f"solver must be one of simplex, glop, highs, got {solver!r}")
+    done = network.evaluate(vector, drops)
+    shortfalls = {
+        o.id: o.minimum - done.outputs[o.id]
+        for o in network.outputs
+        if done.outputs[o.id] < o.minimum * (1 - 1e-9)
+    }
+    return Optimum(done.throughput, drops, done.loads, done.outputs, shortfalls)
+
+
+def _by_simplex(network: QueryNetwork, vector: FloatArray) -> dict[str, float]:
+    program = shedding_program(network)
+    if not program.location_count:
+        return {}
+    fractions = WarmSimplex(program).fractions((vector / program.max_rates)[None, :])[0]
+    return {
+        name: float(fraction)
+        for name, fraction in zip(program.names, fractions, strict=True)
+        if name and fraction > 0
+    }
+
+
+def reference_direction(network: QueryNetwork, rates: FloatArray) -> FloatArray:
+    """Scale ``rates`` so that the busiest server or link is exactly full.
+
+    >>> from planning.fit.demo import figure_1
+    >>> reference_direction(figure_1(), np.array([1.0, 1.0]))
+    array([0.25, 0.25])
+    """
+    program = shedding_program(network)
+    use = program.raw_use @ (rates / program.max_rates)
+    busiest = float(use.max(initial=0.0))
+    return rates / busiest if busiest > 0 else rates

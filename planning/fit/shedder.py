@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,20 @@ class Counters(ItemCounters):
     names: tuple[str, ...]
 
 
+class DropOperators(NamedTuple):
+    """Row i of every array is the drop operator of name i: what it shall do, and where it is."""
+
+    step: IntArray  # credit per span
+    span: IntArray  # items that are dropped or kept together
+    tail: IntArray  # items that a kept span needs of the next one
+    credit: IntArray
+    position: IntArray  # within the span
+    dropping: BoolArray
+    left: IntArray  # of the tail
+    offered: IntArray
+    dropped: IntArray
+
+
 class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
     """Applies the drops of a plan at a load: a scalar z, or measured input rates.
 
@@ -40,7 +54,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
 
     Examples
     --------
-    >>> from planning.fit.examples import figure_1
+    >>> from planning.fit.demo import figure_1
     >>> from planning.fit.planner import plan_network
     >>> shedder = Shedder(plan_network(figure_1()), {"i1": 1.0, "i2": 1.0})
     >>> keep = shedder.offer({"input": ["i1", "i2"] * 1000})
@@ -60,28 +74,29 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
     @property
     def counters(self) -> Counters:
         """Items offered and dropped since this plan came into force."""
-        return Counters(self._offered.copy(), self._dropped.copy(), (*self._names, ""))
+        drops = self._drops
+        return Counters(drops.offered.copy(), drops.dropped.copy(), (*self._names, ""))
 
     def set_load(self, load: float | Rates) -> None:
         """Follow a new load; credits and counters go on."""
         if self.server is None:
             drops = self._plan.at(load)
         else:
-            found = self._plan.server_drops(load)
-            if self.server not in found:
-                raise InvalidInput(f"server must be one of {', '.join(found)}, got {self.server}")
-            drops = found[self.server]
+            servers = self._plan.server_drops(load)
+            if self.server not in servers:
+                raise InvalidInput(f"server must be one of {', '.join(servers)}, got {self.server}")
+            drops = servers[self.server]
         self._load = load
         self._setting = drops
-        self._step[:] = np.ceil(self._fractions(drops) * ONE - 1e-6)
+        self._drops.step[:] = np.ceil(self._fractions(drops) * ONE - 1e-6)
 
     def offer(self, batch: Mapping[str, Any] | Iterable[str]) -> BoolArray:
         """Decide on a batch: True where the item is kept."""
-        from planning.fit.pacing import decide
+        from planning.fit.kernels.drops import decide
 
         codes = self._codes(batch)
         keep = np.empty(len(codes), dtype=np.bool_)
-        decide(codes, *self._state, keep)
+        decide(codes, self._drops, keep)
         return keep
 
     def offer_one(self, item: Mapping[str, Any] | str) -> bool:
@@ -92,15 +107,15 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
 
     def pass_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Pass whole counts of tuples per arc, as offering them one by one would."""
-        from planning.fit.pacing import kept_of
+        from planning.fit.kernels.drops import kept_of
 
         given = np.zeros(len(self._names) + 1, dtype=np.int64)
         for name, count in counts.items():
             given[self._code[name]] = count
         kept = np.empty_like(given)
-        kept_of(given, self._step, self._credit, kept)
-        self._offered += given
-        self._dropped += given - kept
+        kept_of(given, self._drops.step, self._drops.credit, kept)
+        self._drops.offered[:] += given
+        self._drops.dropped[:] += given - kept
         return {name: int(kept[self._code[name]]) for name in counts}
 
     def _codes(self, batch: Any) -> IntArray:
@@ -117,9 +132,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         """Drop fraction per name: arcs as they are, streams by their least dropping arc."""
         network = self._plan.network
         arcs = [drops.get(arc.name, 0.0) for arc in network.arcs]
-        streams = [
-            min((arcs[a] for a in network.arcs_from[s]), default=0.0) for s in self._streams
-        ]
+        streams = [min((arcs[a] for a in network.arcs_from[s]), default=0.0) for s in self._streams]
         return np.array([*arcs, *streams, 0.0])
 
     def _install(self, plan: Plan) -> None:
@@ -130,25 +143,15 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         self._names = (*(arc.name for arc in network.arcs), *self._streams)
         self._code = {name: code for code, name in enumerate(self._names)}
         size = len(self._names) + 1
+        step, position, left, offered, dropped = np.zeros((5, size), dtype=np.int64)
         span, tail = np.ones(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         for code, window in enumerate(network.arc_windows):
             if window is not None:
                 span[code] = max(round(window.batch * window.slide), 1)
                 tail[code] = max(round(window.size - window.slide), 0)
-        self._step = np.zeros(size, dtype=np.int64)
-        self._credit = spread_credits(size)
-        self._offered = np.zeros(size, dtype=np.int64)
-        self._dropped = np.zeros(size, dtype=np.int64)
-        self._state = (
-            self._step,
-            span,
-            tail,
-            self._credit,
-            np.zeros(size, dtype=np.int64),
-            np.zeros(size, dtype=np.bool_),
-            np.zeros(size, dtype=np.int64),
-            self._offered,
-            self._dropped,
+        credit, dropping = spread_credits(size), np.zeros(size, dtype=np.bool_)
+        self._drops = DropOperators(
+            step, span, tail, credit, position, dropping, left, offered, dropped
         )
 
 

@@ -8,19 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 
 from planning.arrays import Columns, FloatArray
 from planning.errors import StatisticsError, check_between
 from planning.families import Outcome
-from planning.fit import program as programs
-from planning.fit.network import QueryNetwork
+from planning.fit.dfit.servers import Server, servers_of
+from planning.fit.model import MethodLimit
+from planning.fit.network import QueryNetwork, graph
+from planning.fit.network.document import OutputDocument
 from planning.fit.plan import Plan
-from planning.fit.servers import Server, servers_of
+from planning.fit.planner import plan_network
+from planning.fit.printed.distributions import Empirical
 from planning.fit.shedder import Shedder
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
 from planning.fit.statistics import build, period_counts
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.fit.parameters import Parameters
+
+Method = tuple[str, str, float]
+"""Name, method of ``plan_network``, and error (0 for exact)."""
+
+METHODS: tuple[Method, ...] = (
+    ("exact", "exact", 0.0),
+    ("Solver 5 %", "solver", 0.05),
+    ("Solver 10 %", "solver", 0.10),
+    ("Solver-W 2 %", "solver_w", 0.02),
+    ("C-FIT 5 %", "c_fit", 0.05),
+    ("C-FIT 10 %", "c_fit", 0.10),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +51,7 @@ class Measured:
 
     throughput: FloatArray
     offered: FloatArray  # throughput of unlimited servers
-    loads: FloatArray  # share of capacity that servers were asked for
+    loads: FloatArray  # work that servers were given, as a share of their capacity
     passed: FloatArray  # tuples/s on each arc after drops and overflow
 
     @property
@@ -40,7 +62,7 @@ class Measured:
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
+    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
 ) -> tuple[Outcome, ...]:
     """Shed the samples' rates with the plan at each load, and at random, and compare.
 
@@ -72,14 +94,9 @@ def evaluate(
 def scale_to(network: QueryNetwork, rates: FloatArray, load: float) -> FloatArray:
     """Scale rate vectors so that their mean asks the busiest server for 1/``load`` of its CPU."""
     check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass a fraction above 0")
-    use = _raw_use(network) @ rates.mean(axis=0)
+    use = shedding_program(network).use_per_tuple @ rates.mean(axis=0)
     busiest = float(use.max(initial=0.0))
     return rates / (busiest * load) if busiest > 0 else rates
-
-
-def _raw_use(network: QueryNetwork) -> FloatArray:
-    program = programs.build(network)
-    return program.raw_use / program.max_rates
 
 
 def shed_by(plan: Plan, rates: FloatArray, period_s: float) -> FloatArray:
@@ -109,7 +126,7 @@ def shed_by(plan: Plan, rates: FloatArray, period_s: float) -> FloatArray:
 
 def random_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
     """Drop the same fraction of every input, just enough for the busiest server."""
-    busiest = (rates @ _raw_use(network).T).max(axis=1, initial=0.0)
+    busiest = (rates @ shedding_program(network).use_per_tuple.T).max(axis=1, initial=0.0)
     fraction = 1.0 - 1.0 / np.maximum(busiest, 1.0)
     drops = np.zeros((len(rates), len(network.arcs)))
     for k, arc in enumerate(network.arcs):
@@ -145,18 +162,13 @@ def server_order(network: QueryNetwork) -> list[str]:
 
 def _entering(network: QueryNetwork, server: str) -> list[int]:
     """Arcs that carry tuples into a server from elsewhere."""
-    return [
-        k
-        for k, arc in enumerate(network.arcs)
-        if not arc.to_output
-        and network.operator[arc.consumer].node == server
-        and network.node_of[arc.stream] != server
-    ]
+    arcs = graph.arcs_into(network, server)
+    return [a for a in arcs if network.node_of[network.arcs[a].stream] != server]
 
 
 def passed_fraction(network: QueryNetwork, rates: FloatArray, shed: Measured) -> float:
     """Return the share of the busiest server's offered work that was let through to it."""
-    offered = (rates @ _raw_use(network)[: len(network.nodes)].T).mean(axis=0)
+    offered = (rates @ shedding_program(network).use_per_tuple[: len(network.nodes)].T).mean(axis=0)
     busiest = int(np.argmax(offered))
     done = np.minimum(shed.loads[:, busiest], 1.0).mean()
     return float(done / offered[busiest]) if offered[busiest] > 0 else 1.0
@@ -168,53 +180,96 @@ def local_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
     Each server maximises what it emits: its own outputs by weight, and a tuple sent on counts as
     one. It knows nothing about the servers that receive it.
     """
-    from planning.fit.warm import WarmSimplex
-
     drops = np.zeros((len(rates), len(network.arcs)))
     servers = servers_of(network)
     for name in server_order(network):
         server = servers[name]
-        alone = _selfish(server, network)
-        flows = _arriving(network, rates, drops, server)
-        program = programs.build(alone)
+        program = shedding_program(_selfish(server))
         if not program.location_count:
             continue
-        fractions = WarmSimplex(program).fractions(
-            np.ascontiguousarray(flows / program.max_rates)
-        )
+        flows = _arriving(network, rates, drops, server) / program.max_rates
+        fractions = WarmSimplex(program).fractions(np.ascontiguousarray(flows))
         for arc, column in zip(program.names, fractions.T, strict=True):
             if arc:
                 drops[:, network.arc_index[arc]] = column
     return drops
 
 
-def _selfish(server: Server, network: QueryNetwork) -> QueryNetwork:
+def _selfish(server: Server) -> QueryNetwork:
+    """Return the server as a network whose outputs are also the streams that it sends on."""
+    alone = server.alone({f"{s}@{server.id}": 1.0 for s in server.inputs})
     sent = sorted({s for streams in server.children.values() for s in streams})
-    highest = {f"{s}@{server.id}": 1.0 for s in server.inputs}
-    document = server.alone(highest).to_document()
-    outputs = [
-        {"id": o.id, "stream": o.stream, "weight": o.weight} for o in server.outputs
-    ] + [{"id": f"sent {s}", "stream": s, "weight": 1.0} for s in sent]
-    document["outputs"] = outputs or document["outputs"]
-    return QueryNetwork.from_document(document)
+    own = alone.outputs if server.outputs or not sent else ()
+    sends = (OutputDocument(f"sent {s}", s, 1.0) for s in sent)
+    return structs.replace(alone, outputs=(*own, *sends))
 
 
 def _arriving(
     network: QueryNetwork, rates: FloatArray, drops: FloatArray, server: Server
 ) -> FloatArray:
     """Rates of the streams that reach a server, given what servers above dropped."""
-    flows = network.evaluate_many(rates, drops)
-    columns = []
-    for stream in server.inputs:
-        if stream in network.input_ids:
-            columns.append(rates[:, network.input_ids.index(stream)])
-        else:
-            arc = next(
-                a
-                for a in network.arcs_from[stream]
-                if not network.arcs[a].to_output
-                and network.operator[network.arcs[a].consumer].node == server.id
-            )
-            columns.append(flows.arcs[:, arc])
-    return np.stack(columns, axis=1)
+    reaching = {i: rates[:, k] for k, i in enumerate(network.input_ids)}
+    flows = network.evaluate_many(rates, drops).arcs
+    for arc in _entering(network, server.id):
+        reaching.setdefault(network.arcs[arc].stream, flows[:, arc])
+    return np.stack([reaching[stream] for stream in server.inputs], axis=1)
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Per method, the throughput of every period; refused methods with their reason."""
+
+    throughput: dict[str, FloatArray]
+    offered: FloatArray
+    highest_load: dict[str, float]
+    plans: dict[str, int]
+    refused: dict[str, str]
+    overloaded: FloatArray  # whether each period needs shedding
+
+    def quality(self, method: str) -> float:
+        """Weighted throughput over that of unlimited servers, all periods."""
+        return float(np.sort(self.throughput[method]).sum() / np.sort(self.offered).sum())
+
+    def share_of_optimum(self, method: str) -> float:
+        """Throughput in overloaded periods over the optimum's."""
+        over = self.overloaded > 0
+        if not over.any():
+            return 1.0
+        best = np.sort(self.throughput["exact"][over]).sum()
+        return float(np.sort(self.throughput[method][over]).sum() / best)
+
+
+def compare(
+    network: QueryNetwork,
+    rates: FloatArray,
+    *,
+    methods: Sequence[Method] = METHODS,
+    max_plans: int = 1_000_000,
+) -> Comparison:
+    """Run methods over the rate vectors; ``max_plans`` bounds the paper's methods."""
+    throughput: dict[str, FloatArray] = {}
+    highest: dict[str, float] = {}
+    plans: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    offered = np.zeros(len(rates))
+    workload = Empirical(np.clip(rates[:: max(len(rates) // 500, 1)] / network.max_rates, 0, 1))
+    for name, method, error in methods:
+        try:
+            plan = plan_network(
+                network, method=method, error=error or 0.1, workload=workload, max_plans=max_plans
+            )
+        except MethodLimit as limit:
+            refused[name] = str(limit)
+            continue
+        done = measure(network, rates, plan.at_many(rates))
+        throughput[name], offered = done.throughput, done.offered
+        highest[name], plans[name] = float(done.loads.max()), plan.plan_count
+    for name, drops in (
+        ("local shedding", local_drops(network, rates)),
+        ("random dropping", random_drops(network, rates)),
+    ):
+        done = measure(network, rates, drops)
+        throughput[name], highest[name] = done.throughput, float(done.loads.max())
+    nothing = network.evaluate_many(rates, np.zeros((len(rates), len(network.arcs))))
+    overloaded = np.asarray((nothing.loads > network.capacities).any(axis=1), dtype=np.float64)
+    return Comparison(throughput, offered, highest, plans, refused, overloaded)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from planning.arrays import Columns, FloatArray, IntArray, finite_array, frozen
 from planning.errors import StatisticsError
 from planning.fit.model import Operator
 from planning.fit.network import QueryNetwork
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.fit.parameters import Parameters
 
 SUMS = ("tuples_in", "tuples_in_1", "tuples_out", "cpu_us")
 
@@ -71,7 +75,7 @@ class Statistics:
         )
 
 
-def build(samples: Columns, definition: Any) -> Statistics:
+def build(samples: Columns, definition: Definition[Parameters]) -> Statistics:
     """Build the statistics of samples that fit in memory."""
     network = definition.parameters.query_network
     counts = period_counts(samples, network)
@@ -131,7 +135,7 @@ def assemble(
     highest: IntArray,
     periods: int,
     drawn: FloatArray,
-    definition: Any,
+    definition: Definition[Parameters],
 ) -> Statistics:
     """Turn sums into measured operators and rates."""
     network = definition.parameters.query_network

@@ -22,27 +22,9 @@ gamma           ``Plan.monitor_fraction``                   share of tuples
 
 Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and the other way round.
 
-Where things are, from the outside in:
-
-====================  ============================================================================
-what                  modules
-====================  ============================================================================
-the family's rooms    ``parameters``, ``statistics``, ``planner``, ``plan``, ``shedder``,
-                      ``simulate``, ``demo``, ``figures``, ``reproduce``
-nouns                 ``model`` (tuples, conditions, windows), ``layout`` (tuples as rows)
-planning              ``selection`` (densities and the sorted list), ``linear_program`` (its
-                      reference)
-the operator          ``engine`` (``WindowedJoin``) over compiled ``probe`` (one tuple at a time),
-                      ``storage`` (windows in arrays) and ``bitmaps`` (64 tuples at a time)
-run-time control      ``control`` (how much, and measured costs), ``estimate`` (what the operator
-                      learns), ``drift`` (whether the plan is stale)
-the paper             ``algorithms`` (1 to 5, printed and corrected), ``workload`` (its
-                      workload), ``analysis`` (Section 5.1.1), ``reference`` (joins in plain
-                      Python)
-experiments           ``costmodel`` (a processor of known speed), ``strategies`` (ways to shed on
-                      it), ``scene`` (one setting), ``experiments`` (the bars), ``recorded``
-                      (real streams); ``reproduce_rates``, ``beyond`` and ``page`` for the report
-====================  ============================================================================
+Besides the rooms that every family has, ``layout`` reads rows as tuples, ``engine`` is the compiled
+join operator, ``control`` decides how much it compares, learns from what it finds and notices a
+stale plan, and ``printed`` holds the paper's Algorithms 1, 2, 4 and 5, as published and corrected.
 
 ``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
 loads no planner.

@@ -1,65 +1,173 @@
-"""Generated samples for the demo pair of streams: the workload of Section 6.1, with types."""
+"""Generated samples for the demo pair of streams: the workload of Section 6.1, with types.
+
+Sets hold Zipf-distributed items whose ranks rotate with time, so that matches depend on the time
+between two tuples.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from upath import UPath
 
+from planning.arrays import FloatArray, IntArray
 from planning.demos import land_batch
-from planning.joins.layout import NO_ITEM, Layout
-from planning.joins.workload import Workload
+from planning.errors import InvalidInput
+from planning.families import Definition
+from planning.joins.layout import NO_ITEM, Layout, vocabulary
+from planning.joins.model import Tuples, merge
+from planning.joins.parameters import Parameters
 
 SCENARIO = 11
 DURATION_S = 60.0
 RATE_PER_S = 100.0
 BAD_EVERY = 3_000
+CHUNK = 4096
+Rates = Sequence[tuple[float, float]]
+"""Rates as (from second, tuples per second), in order of time."""
 
 
-def land(folder: UPath, batch: int, definition: Any) -> UPath:
+def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath:
     """Write one Parquet file of sampled tuples to the landing folder; some are bad on purpose."""
     return land_batch(folder, batch, rows(batch, definition))
 
 
-def rows(batch: int, definition: Any) -> dict[str, Any]:
+def rows(batch: int, definition: Definition[Parameters]) -> dict[str, Any]:
     """Return one minute of both streams as columns; batches follow one another in time."""
     layout = Layout.of(definition)
     rng = np.random.default_rng([SCENARIO, batch])
-    types = len(layout.types)
     workload = Workload(
-        vocabulary=_vocabulary(definition),
+        vocabulary=vocabulary(definition),
         skew=0.8,
-        type_frequencies=tuple(float(2**z) for z in range(types)),
+        type_frequencies=tuple(float(2**z) for z in range(len(layout.types))),
     )
-    parts = workload.pair(DURATION_S, RATE_PER_S, rng)
-    width = len(layout.items)
-    items, times, kinds, streams = [], [], [], []
-    for which, part in enumerate(parts):
-        table = np.full((len(part), width), NO_ITEM, dtype=np.int64)
-        sizes = np.minimum(np.diff(part.first), width)
-        for k in range(width):
-            has = sizes > k
-            table[has, k] = part.items[part.first[:-1][has] + k]
-        items.append(table)
-        times.append(part.time + batch * DURATION_S)
-        kinds.append(part.kind)
-        streams.append(np.full(len(part), which))
-    time = np.concatenate(times)
-    order = np.argsort(time, kind="stable")
-    time = time[order]
-    time[BAD_EVERY // 2 :: BAD_EVERY] = np.nan
-    table = np.concatenate(items)[order]
+    stream, _, both = merge(
+        *(
+            replace(part, time=part.time + batch * DURATION_S)
+            for part in workload.pair(DURATION_S, RATE_PER_S, rng)
+        )
+    )
+    table = np.full((len(both), len(layout.items)), NO_ITEM, dtype=np.int64)
+    for k in range(len(layout.items)):
+        has = np.diff(both.first) > k
+        table[has, k] = both.items[both.first[:-1][has] + k]
     table[BAD_EVERY // 3 :: BAD_EVERY, 0] = 10 * workload.vocabulary
+    both.time[BAD_EVERY // 2 :: BAD_EVERY] = np.nan
     columns: dict[str, Any] = {
-        layout.stream: np.array(layout.streams)[np.concatenate(streams)[order]].tolist(),
-        layout.time: time,
+        layout.stream: np.array(layout.streams)[stream].tolist(),
+        layout.time: both.time,
     }
     if layout.type:
-        columns[layout.type] = np.array(layout.types)[np.concatenate(kinds)[order]].tolist()
+        columns[layout.type] = np.array(layout.types)[both.kind].tolist()
     return columns | {name: table[:, k] for k, name in enumerate(layout.items)}
 
 
-def _vocabulary(definition: Any) -> int:
-    items = set(definition.parameters.items)
-    return 1 + int(max(a.bounds[1] for a in definition.attributes if a.name in items))
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Two correlated streams.
+
+    At time T the most popular item is a = floor(L * (T mod cycle) / cycle), the next a + 1, and so
+    on, modulo L; stream 1 lags by ``shift_s``. Items are numbered from 0.
+    """
+
+    vocabulary: int = 100  # L
+    mean_items: float = 5.0  # mu
+    items_deviation: float = 1.0  # sigma
+    skew: float = 0.6  # kappa
+    cycle_s: float = 40.0  # varsigma
+    shift_s: float = 25.0  # tau
+    type_frequencies: tuple[float, ...] = (1.0,)  # omega_{i,z}
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.vocabulary < 1:
+            raise InvalidInput(f"vocabulary must be at least 1, got {self.vocabulary}")
+        if not self.cycle_s > 0:
+            raise InvalidInput(f"cycle_s must be positive, got {self.cycle_s:g}")
+        if not sum(self.type_frequencies) > 0 or min(self.type_frequencies) < 0:
+            raise InvalidInput(
+                "type_frequencies must be non-negative with a positive sum, "
+                f"got {self.type_frequencies}"
+            )
+
+    def single_valued(self, values: int = 5000) -> Workload:
+        """Return the same correlation with one of ``values`` values per tuple (L, 1, 0)."""
+        return replace(self, vocabulary=values, mean_items=1.0, items_deviation=0.0)
+
+    def stream(
+        self, which: int, duration_s: float, rates: float | Rates, rng: np.random.Generator
+    ) -> Tuples:
+        """Generate one of the two streams (0 or 1) from second 0 to ``duration_s``."""
+        time = arrivals(duration_s, rates, rng)
+        sizes = np.rint(rng.normal(self.mean_items, self.items_deviation, time.size))
+        sizes = np.clip(sizes, 1, self.vocabulary).astype(np.int64)
+        cycle = np.mod(time - which * self.shift_s, self.cycle_s) / self.cycle_s
+        popular = np.floor(self.vocabulary * cycle).astype(np.int64)
+        ranks = self._ranks(sizes, rng)
+        first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        rows = np.repeat(np.arange(time.size), sizes)
+        items = (ranks + popular[rows]) % self.vocabulary
+        items = items[np.lexsort((items, rows))]
+        omega = np.asarray(self.type_frequencies) / sum(self.type_frequencies)
+        kind = rng.choice(omega.size, size=time.size, p=omega).astype(np.int64)
+        weights = rng.uniform(0.1, 1.0, items.size) if self.weighted else np.ones(items.size)
+        return Tuples(time, first, items, weights, kind)
+
+    def pair(
+        self, duration_s: float, rates: float | Rates, rng: np.random.Generator
+    ) -> tuple[Tuples, Tuples]:
+        """Generate both streams.
+
+        >>> a, b = Workload().pair(10, 50, np.random.default_rng(1))
+        >>> len(a), len(b), bool(np.all(np.diff(a.time) >= 0))
+        (500, 500, True)
+        """
+        return (
+            self.stream(0, duration_s, rates, rng),
+            self.stream(1, duration_s, rates, rng),
+        )
+
+    def _ranks(self, sizes: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw distinct ranks per tuple with Zipf odds: the largest perturbed log-odds win."""
+        log_odds = -self.skew * np.log(np.arange(1, self.vocabulary + 1))
+        if sizes.size and sizes.max() == 1:
+            odds = np.exp(log_odds - log_odds.max())
+            cumulative = np.cumsum(odds) / odds.sum()
+            drawn = np.searchsorted(cumulative, rng.random(sizes.size), side="right")
+            return np.minimum(drawn, self.vocabulary - 1).astype(np.int64)
+        parts = []
+        most = int(sizes.max()) if sizes.size else 0
+        for low in range(0, sizes.size, CHUNK):
+            part = sizes[low : low + CHUNK]
+            noise = rng.random((part.size, self.vocabulary), dtype=np.float32)
+            keys = log_odds.astype(np.float32) - np.log(-np.log(np.maximum(noise, 1e-30)))
+            if most < self.vocabulary:
+                best = np.argpartition(-keys, most, axis=1)[:, :most]
+            else:
+                best = np.tile(np.arange(self.vocabulary), (part.size, 1))
+            order = np.argsort(-np.take_along_axis(keys, best, axis=1), axis=1, kind="stable")
+            best = np.take_along_axis(best, order, axis=1)
+            parts.append(best[np.arange(most)[None, :] < part[:, None]])
+        return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def arrivals(duration_s: float, rates: float | Rates, rng: np.random.Generator) -> FloatArray:
+    """Arrival times: one tuple at a random instant of each slot of length 1 / rate.
+
+    >>> arrivals(3, ((0, 1), (2, 4)), np.random.default_rng(0)).size
+    6
+    """
+    profile = ((0.0, float(rates)),) if isinstance(rates, int | float) else tuple(rates)
+    ends = [start for start, _ in profile[1:]] + [duration_s]
+    parts = []
+    for (start, rate), end in zip(profile, ends, strict=True):
+        stop = min(end, duration_s)
+        if stop <= start or rate <= 0:
+            continue
+        number = round((stop - start) * rate)
+        slots = np.arange(number) + rng.random(number)
+        parts.append(start + slots / rate)
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0)

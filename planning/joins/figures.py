@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planning.joins.plan import Plan
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 COLOURS = ("#0b7285", "#e8590c")
 
 
-def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
+def draw(plan: Plan, axes: Axes, load: float | None = None) -> None:
     """Draw value per comparison over age for both windows; filled is what is compared."""
     r = plan.load if load is None else load
     take = plan.at(r).take

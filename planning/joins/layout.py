@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planning.arrays import Columns, FloatArray, IntArray
 from planning.errors import InvalidInput
 from planning.joins.model import Condition, Tuples, from_arrays
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.joins.parameters import Parameters
 
 NO_ITEM = -1
 ONE_TYPE = "any"
@@ -30,22 +34,16 @@ class Layout:
     sizes: tuple[int, ...] = ()  # largest set of each size class but the last
 
     @classmethod
-    def of(cls, definition: Any) -> Layout:
+    def of(cls, definition: Definition[Parameters]) -> Layout:
         """Return the layout that a stream definition describes."""
         parameters = definition.parameters
         values = {a.name: tuple(a.values) for a in definition.attributes}
         first, second = values[parameters.stream]
         types = values[parameters.type] if parameters.type else (ONE_TYPE,)
         return cls(
-            parameters.stream,
-            (first, second),
-            parameters.time,
-            parameters.type,
-            types,
-            tuple(parameters.items),
-            tuple(parameters.weights),
-            parameters.sizes,
-        )
+            parameters.stream, (first, second), parameters.time, parameters.type, types,
+            parameters.items, parameters.weights, parameters.sizes,
+        )  # fmt: skip
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -59,11 +57,14 @@ class Layout:
         labels = [f"up to {size} items" for size in self.sizes] + ["more items"]
         return tuple(f"{name}, {label}" for name in self.types for label in labels)
 
+    def utilities(self, parameters: Parameters) -> FloatArray:
+        """Return the utility V(z) of every class."""
+        of_types = parameters.utilities or (1.0,) * len(self.types)
+        return np.repeat(np.asarray(of_types, dtype=np.float64), len(self.sizes) + 1)
+
     def refine(self, batch: Tuples) -> Tuples:
         """Return the tuples with their class instead of their type; types must be known ones."""
-        return Tuples(
-            batch.time, batch.first, batch.items, batch.weights, refined(batch, self.sizes)
-        )
+        return replace(batch, kind=refined(batch, self.sizes))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -93,6 +94,12 @@ class Layout:
         order = order[np.isfinite(batch.time[order]) & (batch.kind[order] >= 0)]
         stream, batch = stream[order], batch.take(order)
         return batch.take(stream == 0), batch.take(stream == 1)
+
+
+def vocabulary(definition: Definition[Parameters]) -> int:
+    """Return how many items there can be: they are numbered from 0."""
+    names = definition.parameters.items
+    return 1 + int(max(a.bounds[1] for a in definition.attributes if a.name in names))
 
 
 def automatic_sizes(items: int, condition: Condition) -> tuple[int, ...]:

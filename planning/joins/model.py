@@ -10,24 +10,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from planning.arrays import FloatArray, IntArray, frozen
-from planning.errors import InvalidInput
+from planning.errors import InvalidInput, Mistake
 
 ConditionKind = Literal["equality", "subset", "superset", "overlap", "inner_product"]
-CONDITIONS: tuple[ConditionKind, ...] = (
-    "equality",
-    "subset",
-    "superset",
-    "overlap",
-    "inner_product",
-)
+CONDITIONS: tuple[ConditionKind, ...] = get_args(ConditionKind)
 Combine = Literal["max", "mean", "min", "sum", "product"]
-COMBINES: tuple[Combine, ...] = ("max", "mean", "min", "sum", "product")
+COMBINES: tuple[Combine, ...] = get_args(Combine)
+MOST_BASIC_WINDOWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +39,15 @@ class Condition:
 
     def __post_init__(self) -> None:
         if self.kind not in CONDITIONS:
-            raise InvalidInput(
-                f"condition.kind must be one of {', '.join(CONDITIONS)}, got {self.kind!r}"
-            )
+            allowed = f"one of {', '.join(CONDITIONS)}"
+            raise Mistake("condition.kind", allowed, repr(self.kind), at=("condition",))
         number = float(self.threshold)
         if self.kind == "overlap" and not (number >= 1 and number == math.floor(number)):
-            raise InvalidInput(
-                f"condition.threshold of an overlap must be a whole number >= 1, got {number:g}"
-            )
+            field, allowed = "condition.threshold of an overlap", "a whole number >= 1"
+            raise Mistake(field, allowed, f"{number:g}", at=("threshold",))
         if self.kind == "inner_product" and not (number > 0 and math.isfinite(number)):
-            raise InvalidInput(
-                f"condition.threshold of an inner product must be positive, got {number:g}"
-            )
+            field = "condition.threshold of an inner product"
+            raise Mistake(field, "positive", f"{number:g}", at=("threshold",))
 
     @property
     def code(self) -> int:
@@ -110,12 +102,7 @@ class Tuples:
         return dict(zip(self.items[a:b].tolist(), self.weights[a:b].tolist(), strict=True))
 
 
-def tuples(
-    time: ArrayLike,
-    sets: Iterable[Any],
-    *,
-    kind: ArrayLike | None = None,
-) -> Tuples:
+def tuples(time: ArrayLike, sets: Iterable[Any], *, kind: ArrayLike | None = None) -> Tuples:
     """Build :class:`Tuples` from times and sets: iterables of items, mappings item → weight.
 
     >>> batch = tuples([0.5, 0.7], [{3, 1}, {2: 0.5}])
@@ -212,19 +199,24 @@ class Windows:
     origin_s: float = 0.0  # a boundary between basic windows
 
     def __post_init__(self) -> None:
-        for field, value in (
-            ("window_s[0]", self.window_s[0]),
-            ("window_s[1]", self.window_s[1]),
-            ("basic_window_s", self.basic_window_s),
-        ):
+        seconds: tuple[tuple[str, float, tuple[str | int, ...]], ...] = (
+            ("window_s[0]", self.window_s[0], ("window_s", 0)),
+            ("window_s[1]", self.window_s[1], ("window_s", 1)),
+            ("basic_window_s", self.basic_window_s, ("basic_window_s",)),
+        )
+        for field, value, at in seconds:
             if not (math.isfinite(value) and value > 0):
-                raise InvalidInput(f"{field} must be positive seconds, got {value:g}")
+                raise Mistake(field, "positive seconds", f"{value:g}", at=at)
         if not math.isfinite(self.origin_s):
-            raise InvalidInput(f"origin_s must be finite, got {self.origin_s:g}")
-        if max(self.window_s) / self.basic_window_s > 10_000:
-            raise InvalidInput(
-                "basic_window_s must cut a window into at most 10000 parts, "
-                f"got {self.basic_window_s:g} for {max(self.window_s):g}; raise basic_window_s"
+            raise Mistake("origin_s", "finite", f"{self.origin_s:g}", at=("origin_s",))
+        if max(self.window_s) / self.basic_window_s > MOST_BASIC_WINDOWS:
+            raise Mistake(
+                "basic_window_s",
+                f"a window into at most {MOST_BASIC_WINDOWS} parts",
+                f"{self.basic_window_s:g} for {max(self.window_s):g}",
+                "raise basic_window_s",
+                verb="cut",
+                at=("basic_window_s",),
             )
 
     @cached_property
@@ -303,28 +295,6 @@ def combine_utilities(utilities: ArrayLike, combine: Combine = "max") -> FloatAr
     if combine not in table:
         raise InvalidInput(f"combine must be one of {', '.join(COMBINES)}, got {combine!r}")
     return frozen(table[combine])
-
-
-def matches(condition: Condition, left: dict[int, float], right: dict[int, float]) -> bool:
-    """Whether a tuple of stream 0 and one of stream 1 match: the definition, on plain dicts.
-
-    >>> a, b = dict.fromkeys([1, 2, 3], 1.0), dict.fromkeys([2, 3], 1.0)
-    >>> [matches(Condition(kind, 2), a, b) for kind in CONDITIONS]
-    [False, False, True, True, True]
-    """
-    common = sorted(left.keys() & right.keys())
-    if condition.kind == "equality":
-        return left.keys() == right.keys()
-    if condition.kind == "subset":
-        return left.keys() <= right.keys()
-    if condition.kind == "superset":
-        return left.keys() >= right.keys()
-    if condition.kind == "overlap":
-        return len(common) >= condition.threshold
-    total = 0.0
-    for item in common:  # ascending, as every engine adds
-        total += left[item] * right[item]
-    return bool(common) and total >= condition.threshold
 
 
 def types_in_range(kind: IntArray, types: int, unknown: int) -> IntArray:

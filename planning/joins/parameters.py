@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from planning.errors import Mistake
+from planning.families import Definition
 from planning.joins.layout import automatic_sizes
 from planning.joins.model import Combine, Condition, ConditionKind, Windows
+from planning.sections import FamilyParameters
 
 
-class Parameters(BaseModel):
+class Parameters(FamilyParameters):
     """How a windowed join is planned."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "pairs"},
@@ -90,62 +92,54 @@ class Parameters(BaseModel):
         Windows(self.window_s, self.basic_window_s, self.origin_s)
         Condition(self.condition, self.threshold)
         if self.weights and len(self.weights) != len(self.items):
-            raise ValueError(
-                f"as many weights as items ({len(self.items)}), got {len(self.weights)}"
-            )
+            allowed = f"{len(self.items)} attributes, one per item"
+            raise Mistake("weights", allowed, str(len(self.weights)), at=("weights",))
         if any(not 0 <= u < float("inf") for u in self.utilities):
-            raise ValueError(f"utilities that are finite and not negative, got {self.utilities}")
+            given = str(self.utilities)
+            raise Mistake("utilities", "finite and not negative", given, at=("utilities",))
         bounds = self.size_bounds or ()
         if any(b <= a for a, b in zip((-1, *bounds), bounds, strict=False)):
-            raise ValueError(f"size_bounds that rise from 0 or more, got {bounds}")
+            given, at = str(bounds), ("size_bounds",)
+            raise Mistake("size_bounds", "from 0 or more", given, verb="rise", at=at)
         if len(set(self.items)) != len(self.items):
-            raise ValueError("items that are distinct attributes")
+            raise Mistake("items", "distinct attributes", ", ".join(self.items), at=("items",))
         return self
 
-    def check_definition(self, definition: Any) -> None:
+    def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse attributes that are missing or of the wrong kind."""
+        self._check_names(definition.attribute_names)
         known = {a.name: a for a in definition.attributes}
+        stream = known[self.stream]
+        if stream.type != "category" or len(stream.values) != 2:
+            given = f"{stream.type} with {', '.join(stream.values) or 'none'}"
+            allowed = "a category with two values, the two streams"
+            raise _attribute(definition, self.stream, allowed, given)
+        if self.type and (kind := known[self.type].type) != "category":
+            raise _attribute(definition, self.type, "a category whose values are the types", kind)
+        types = len(known[self.type].values) if self.type else 1
+        if self.utilities and len(self.utilities) != types:
+            raise _parameter("utilities", f"one per type ({types})", str(len(self.utilities)))
+        most = len(self.items)
+        if self.condition == "overlap" and self.threshold > most:
+            allowed = f"at most {most}, the number of items: nothing could match otherwise"
+            raise _parameter("threshold", allowed, f"{self.threshold:g}")
+        if known[self.time].type == "category":
+            raise _attribute(definition, self.time, "a number, the time", "a category")
+        for name in self.items:
+            if (kind := known[name].type) != "int":
+                raise _attribute(definition, name, "an int, an item or -1 for none", kind)
+        if self.time in self.items:
+            raise _parameter("items", "other attributes than the time", self.time)
+
+    def _check_names(self, known: tuple[str, ...]) -> None:
+        """Refuse names that are no attributes."""
         named = {"stream": (self.stream,), "time": (self.time,), "items": self.items}
         named |= {"type": (self.type,) if self.type else (), "weights": self.weights}
         for field, names in named.items():
             unknown = [name for name in names if name not in known]
             if unknown:
-                raise ValueError(
-                    f"parameters.{field} among the attributes {', '.join(known)}, "
-                    f"got {', '.join(unknown)}"
-                )
-        stream = known[self.stream]
-        if stream.type != "category" or len(stream.values) != 2:
-            given = f"{stream.type} with {', '.join(stream.values) or 'none'}"
-            raise ValueError(
-                f"attribute {stream.name} must be a category with two values, the two streams, "
-                f"got {given}"
-            )
-        if self.type and known[self.type].type != "category":
-            given = known[self.type].type
-            raise ValueError(
-                f"attribute {self.type} must be a category whose values are the types, got {given}"
-            )
-        types = len(known[self.type].values) if self.type else 1
-        if self.utilities and len(self.utilities) != types:
-            raise ValueError(
-                f"parameters.utilities one per type ({types}), got {len(self.utilities)}"
-            )
-        if self.condition == "overlap" and self.threshold > len(self.items):
-            raise ValueError(
-                f"parameters.threshold at most {len(self.items)}, the number of items: nothing "
-                f"could match otherwise, got {self.threshold:g}"
-            )
-        if known[self.time].type == "category":
-            raise ValueError(f"attribute {self.time} must be a number, the time, got a category")
-        for name in self.items:
-            if known[name].type != "int":
-                raise ValueError(
-                    f"attribute {name} must be an int, an item or -1 for none, "
-                    f"got {known[name].type}"
-                )
-        if self.time in self.items:
-            raise ValueError(f"parameters.items other attributes than the time, got {self.time}")
+                allowed = f"among the attributes {', '.join(known)}"
+                raise _parameter(field, allowed, ", ".join(unknown))
 
     @property
     def windows(self) -> Windows:
@@ -168,3 +162,14 @@ class Parameters(BaseModel):
     def single_valued(self) -> bool:
         """Whether tuples hold one value each."""
         return len(self.items) == 1
+
+
+def _parameter(field: str, allowed: str, given: str) -> Mistake:
+    return Mistake(f"parameters.{field}", allowed, given, at=("parameters", field))
+
+
+def _attribute(
+    definition: Definition[Parameters], name: str, allowed: str, given: str
+) -> Mistake:
+    at = ("attributes", definition.attribute_names.index(name))
+    return Mistake(f"attribute {name}", allowed, given, at=at)

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput, check_between
-from planning.joins import probe
 from planning.joins.control import Controller, MeasuredCost, View
-from planning.joins.engine import Matches, Selection, WindowedJoin
+from planning.joins.engine import Matches, Selection, WindowedJoin, probe
 from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.plan import Plan, Setting
+from planning.pacing import ONE, ONE_BITS
 from planning.shedder import BaseShedder, batch_size
 
 SMOOTHING = 0.2  # weight of the newest batch in running means
@@ -79,8 +79,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     >>> plan = demo_plan("joins")
     >>> rows = {name: column[:6000] for name, column in demo_samples("joins", batch=1).items()}
     >>> whole, tenth = Shedder(plan), Shedder(plan, load=0.1)
-    >>> found = [shedder.push_pair(*plan.layout.streams_of(rows)) for shedder in (whole, tenth)]
-    >>> round(tenth.counters.passed_fraction, 2), len(found[1].left) > 0.3 * len(found[0].left)
+    >>> joined = [shedder.push_pair(*plan.layout.streams_of(rows)) for shedder in (whole, tenth)]
+    >>> round(tenth.counters.passed_fraction, 2), len(joined[1].left) > 0.3 * len(joined[0].left)
     (0.1, True)
     """
 
@@ -132,7 +132,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         )
         if not self.adapt:
             self.controller.monitor_fraction = 0.0
-        self._credit = np.zeros(plan.density.shape)
+        self._credit = np.zeros(plan.density.shape, dtype=np.int64)
         self._arrived = np.zeros((2, len(plan.types)))
         self._last_hits = self.join.tally.hits.copy()
         self._last_made = self.join.tally.comparisons.copy()
@@ -145,7 +145,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
     @property
     def replan_wanted(self) -> bool:
-        """Whether the plan has been found stale and a new one is asked for."""
+        """Whether the plan has been found stale and a new one is wanted."""
         return self.controller.replan_wanted
 
     @property
@@ -207,12 +207,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             self._numbers[i] += len(part)
         ticks = np.floor(np.nan_to_num(batch.time) / self.tick_s)
         cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), len(batch)]
-        found = [
-            self._push(stream[a:b], numbers[a:b], batch.slice(a, b))
-            for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-        ]
-        return Matches(
-            np.concatenate([m.left for m in found]), np.concatenate([m.right for m in found])
+        return Matches.together(
+            [
+                self._push(stream[a:b], numbers[a:b], batch.slice(a, b))
+                for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+            ]
         )
 
     def _push(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
@@ -234,9 +233,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         cheapest = self.join.unknown_type // (len(layout.sizes) + 1)
         kind = types_in_range(batch.kind, len(layout.types), cheapest)
         self._unknown += int((kind != batch.kind).sum())
-        return layout.refine(
-            Tuples(batch.time, batch.first, batch.items, batch.weights, kind)
-        )
+        return layout.refine(replace(batch, kind=kind))
 
     def _select(self, take: FloatArray, oldest: BoolArray) -> None:
         self.join.select(Selection.of_fractions(take, oldest))
@@ -255,22 +252,17 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._settle(elapsed)
         view = self._view(now, elapsed)
         self._tick_at = now
-        if not self.budgeted:
-            self._watch(view)
-            return
-        decision = self.controller.decide(view)
-        self._load = min(1.0, decision.load)
-        self._select(decision.take, decision.oldest)
-        self.join.full_fraction = decision.full_fraction
-
-    def _watch(self, view: View) -> None:
-        """At a given load: spend that share of the comparisons that lie ahead."""
-        decision = self.controller.decide(view, share=self._corrected())
+        decision = self.controller.decide(view, None if self.budgeted else self._corrected())
+        if self.budgeted:
+            self._load = min(1.0, decision.load)
         self._select(decision.take, decision.oldest)
         self.join.full_fraction = decision.full_fraction
 
     def _corrected(self) -> float:
-        """Return the load, moved so that what was compared too much or too little evens out."""
+        """Return the load, moved so that what was compared too much or too little evens out.
+
+        Without a budget, this share of the comparisons that lie ahead is spent.
+        """
         if self._load in (0.0, 1.0):
             return self._load
         total = self.join.tally.total
@@ -345,13 +337,12 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return np.asarray(row[0])
 
     def _spread(self, i: int, z: int, rows: int) -> BoolArray:
-        """Grant each basic window to a fraction of the tuples, evenly, by counters."""
-        take = self._setting.take[i, z]
-        steps = self._credit[i, z] + np.arange(1, rows + 1)[:, None] * take
-        before = np.concatenate((self._credit[i, z][None, :], steps[:-1])) if rows else steps
-        granted = np.floor(steps + 1e-9) > np.floor(before + 1e-9)
+        """Grant each basic window to a fraction of the tuples, evenly, by credits."""
+        step = (self._setting.take[i, z] * ONE).astype(np.int64)
+        credits = self._credit[i, z] + step * np.arange(1, rows + 1)[:, None]
         if rows:
-            self._credit[i, z] = np.mod(steps[-1], 1.0)
+            self._credit[i, z] = credits[-1] % ONE
+        granted = (credits >> ONE_BITS) > ((credits - step) >> ONE_BITS)
         return np.asarray(granted & (self._plan.windows.extents_s[i] > 0))
 
 

@@ -8,23 +8,22 @@ that it makes the same number of comparisons.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from planning import sampling
 from planning.arrays import Columns
 from planning.errors import StatisticsError
-from planning.families import Outcome
-from planning.joins.engine import WindowedJoin
+from planning.families import Definition, Outcome
 from planning.joins.layout import Layout
-from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
+from planning.joins.model import Tuples, types_in_range
+from planning.joins.parameters import Parameters
 from planning.joins.plan import Plan
 from planning.joins.shedder import Shedder
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
+    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
 ) -> tuple[Outcome, ...]:
     """Join ``samples`` at each load by the plan and at random, and compare."""
     left, right = Layout.of(definition).streams_of(samples)
@@ -39,40 +38,29 @@ def measure(
         raise StatisticsError(
             f"samples must hold tuples of both streams, got {len(left)} and {len(right)}"
         )
-    complete, _ = joined(plan, left, right)
+    complete, _ = shed(plan, left, right, 1.0)
     outcomes = []
     for load in loads:
-        shedder = Shedder(plan, load, adapt=False)
-        shedder.push_pair(left, right)
-        utility = float(shedder.join.tally.utility[0])
-        random, _ = joined(plan, *(thinned(part, load) for part in (left, right)))
+        utility, passed_fraction = shed(plan, left, right, load)
+        random, _ = shed(plan, thinned(left, load), thinned(right, load), 1.0)
         outcomes.append(
             Outcome(
                 load=float(load),
                 predicted_quality=plan.predicted_quality(load),
                 quality=utility / complete if complete > 0 else 1.0,
                 random_quality=min(1.0, random / complete) if complete > 0 else 1.0,
-                passed_fraction=shedder.counters.passed_fraction,
+                passed_fraction=passed_fraction,
                 offered=len(left) + len(right),
             )
         )
     return tuple(outcomes)
 
 
-def joined(plan: Plan, left: Tuples, right: Tuples) -> tuple[float, int]:
-    """Return utility and number of comparisons of the complete join."""
-    join = WindowedJoin(
-        plan.windows,
-        plan.condition,
-        vocabulary=plan.vocabulary,
-        single_valued=plan.single_valued,
-        values=combine_utilities(plan.utilities, plan.combine),
-        unknown_type=int(np.argmin(plan.utilities)),
-        emit=False,
-    )
-    known = (plan.layout.refine(part) for part in (left, right))
-    join.push_merged(*merge(*known))
-    return float(join.tally.utility[0]), int(join.tally.total[0])
+def shed(plan: Plan, left: Tuples, right: Tuples, load: float) -> tuple[float, float]:
+    """Join two streams at a load by the code that nodes run; return utility and share compared."""
+    shedder = Shedder(plan, load, adapt=False)
+    shedder.push_pair(left, right)
+    return float(shedder.join.tally.utility[0]), shedder.counters.passed_fraction
 
 
 def thinned(part: Tuples, load: float) -> Tuples:

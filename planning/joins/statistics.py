@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planning.arrays import Columns, IntArray, finite_array, frozen_ints
+from planning.arrays import Columns, FloatArray, IntArray, finite_array, frozen_ints
 from planning.errors import StatisticsError
+from planning.joins import path
 from planning.joins.layout import Layout
-from planning.joins.model import Condition, Tuples, Windows, merge
+from planning.joins.model import Condition, Tuples, Windows, combine_utilities, merge
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.joins.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +30,11 @@ class Statistics:
 
     Examples
     --------
-    >>> from planning.examples import demo_definition, demo_samples
-    >>> statistics = build(demo_samples("joins"), demo_definition("joins"))
-    >>> statistics.samples, int(statistics.hits.sum(axis=(0, 2, 3)).argmax())  # 15 s apart
-    (11992, 15)
+    >>> from planning.examples import demo_statistics
+    >>> demo_statistics("joins").samples
+    11992
+    >>> int(demo_statistics("joins").hits.sum(axis=(0, 2, 3)).argmax())  # 15 s apart
+    15
     """
 
     windows: Windows
@@ -42,6 +48,20 @@ class Statistics:
     def samples(self) -> int:
         """Number of sampled tuples."""
         return int(self.type_counts.sum())
+
+    def densities(self, definition: Definition[Parameters]) -> FloatArray:
+        """Return the utility per comparison of every item [window, type, basic window]."""
+        parameters = definition.parameters
+        utilities = Layout.of(definition).utilities(parameters)
+        hits = self.hits.astype(np.float64)
+        density = path.shrunk_density(
+            np.einsum("ijab,ab->iaj", hits, combine_utilities(utilities, parameters.combine)),
+            np.moveaxis(hits.sum(axis=3), 1, 2),
+            np.moveaxis(self.comparisons, 1, 2).astype(np.float64),
+            parameters.prior_hits,
+        )
+        present = self.windows.extents_s > 0  # the shorter window has fewer basic windows
+        return np.where(present[:, None, :], density, 0.0)
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -79,19 +99,22 @@ def _counts(document: dict[str, Any], field: str, shape: tuple[int, ...]) -> Int
     return frozen_ints(finite_array(field, document[field], (math.prod(shape),)).reshape(shape))
 
 
-def build(samples: Columns, definition: Any) -> Statistics:
+def build(samples: Columns, definition: Definition[Parameters]) -> Statistics:
     """Build the match histogram of samples that fit in memory."""
     layout = Layout.of(definition)
     left, right = (layout.refine(part) for part in layout.streams_of(samples))
-    parameters = definition.parameters
-    types = layout.classes
-    hits, comparisons = histogram(
-        left, right, parameters.windows, parameters.join_condition, len(types)
-    )
+    return from_tuples(left, right, definition)
+
+
+def from_tuples(left: Tuples, right: Tuples, definition: Definition[Parameters]) -> Statistics:
+    """Build the match histogram of two streams whose tuples carry their classes."""
+    parameters, types = definition.parameters, Layout.of(definition).classes
+    windows, condition = parameters.windows, parameters.join_condition
+    hits, comparisons = histogram(left, right, windows, condition, len(types))
     times = np.concatenate((left.time, right.time))
     counts = np.array([np.bincount(part.kind, minlength=len(types)) for part in (left, right)])
     span = float(times.max() - times.min()) if times.size else 0.0
-    return assemble(parameters.windows, types, hits, comparisons, counts, span)
+    return assemble(windows, types, hits, comparisons, counts, span)
 
 
 def assemble(

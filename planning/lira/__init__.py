@@ -12,8 +12,8 @@ l                  ``regions``                                      count
 Δmin (Δ⊢), Δmax    ``lowest_threshold``, ``highest_threshold``      metres
 c_Δ, κ             (Δmax − Δmin)/``segments``, ``segments``         metres, count
 Δ⇔                 ``fairness_threshold``                           metres
-f(Δ)               ``reduction``, :class:`~.reduction.ReductionCurve`  updates over those of Δmin
-m_i                ``importance`` (the paper's: ``queries``)        see :mod:`.objective`
+f(Δ)               ``reduction``, :class:`~.model.ReductionCurve`  updates over those of Δmin
+m_i                ``importance`` (the paper's: ``queries``)        see :mod:`.planner`
 n_i·s_i            ``weight``                                       share of updates
 A_i                ``partition.rectangles``                         cells
 E_C, E_P           ``containment``, ``position``                    ratio, metres

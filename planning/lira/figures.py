@@ -1,14 +1,16 @@
-"""Pictures of a LIRA plan: regions by throttler, alone and with the nodes and queries in them."""
+"""The picture of a LIRA plan: its regions by throttler."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from planning.arrays import FloatArray
 from planning.lira.plan import Plan
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
+
+def draw(plan: Plan, axes: Axes, load: float | None = None) -> None:
     """Draw the shedding regions, darker where the throttler is higher."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
@@ -36,16 +38,3 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
     axes.set_ylabel("y, m")
     axes.set_title(f"Update throttlers of {plan.regions} regions at z = {z:g}")
     axes.figure.colorbar(patches, ax=axes, label="throttler Δ, m")
-
-
-def draw_world(
-    plan: Plan, axes: Any, positions: FloatArray, queries: FloatArray, load: float
-) -> None:
-    """Draw regions with the nodes and queries they were made for."""
-    from matplotlib.patches import Rectangle
-
-    draw(plan, axes, load)
-    axes.plot(positions[:, 0], positions[:, 1], ".", color="tab:blue", markersize=0.8, alpha=0.5)
-    for x0, y0, x1, y1 in queries.tolist():
-        frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="black", linewidth=0.7)
-        axes.add_patch(frame)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from planning.errors import Mistake
+from planning.families import Definition
+from planning.sections import FamilyParameters
 
 COLUMNS = ("object_id", "time", "x", "y", "speed")
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Parameters(BaseModel):
+class Parameters(FamilyParameters):
     """How shedding regions and update throttlers are made for a stream."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+    definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "samples": {"expectations": "positions"},
         "gate": {"holdout_by": ["object_id"]},
     }
@@ -25,22 +31,19 @@ class Parameters(BaseModel):
         default=None, ge=1, le=8192,
         description="α: cells on each side of the statistics grid; empty: from regions",
     )  # fmt: skip
-    lowest_threshold: float = Field(
-        default=5.0, gt=0, allow_inf_nan=False,
-        description="Δmin in metres: the ideal resolution of positions",
-    )  # fmt: skip
-    highest_threshold: float = Field(
-        default=100.0, gt=0, allow_inf_nan=False,
-        description="Δmax in metres: the coarsest resolution that still serves",
-    )  # fmt: skip
+    lowest_threshold: Positive = Field(
+        default=5.0, description="Δmin in metres: the ideal resolution of positions"
+    )
+    highest_threshold: Positive = Field(
+        default=100.0, description="Δmax in metres: the coarsest resolution that still serves"
+    )
     segments: int = Field(
         default=95, ge=1, le=4096,
         description="κ: pieces of the update-reduction function (Δmin + k·c)",
     )  # fmt: skip
-    fairness_threshold: float = Field(
-        default=50.0, ge=0, allow_inf_nan=False,
-        description="largest difference of two throttlers, metres; 0 is Uniform Δ",
-    )  # fmt: skip
+    fairness_threshold: AtLeastZero = Field(
+        default=50.0, description="largest difference of two throttlers, metres; 0 is Uniform Δ"
+    )
     throttle_fraction: float = Field(
         default=0.5, gt=0, le=1,
         description="z: the operating point that the regions are made for",
@@ -58,19 +61,18 @@ class Parameters(BaseModel):
         default=0.3, ge=0, le=1,
         description="weight of a place just outside a query, relative to inside",
     )  # fmt: skip
-    reach_m: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False,
-        description="distance over which that weight fades, metres; empty: Δmax",
-    )  # fmt: skip
+    reach_m: Positive | None = Field(
+        default=None, description="distance over which that weight fades, metres; empty: Δmax"
+    )
     background: float = Field(
         default=0.001, gt=0, le=1,
         description="share of importance spread evenly over nodes; keeps throttlers even",
     )  # fmt: skip
-    departure: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False,
+    departure: AtLeastZero | None = Field(
+        default=None,
         description="cost of leaving Δmin at all, in metres of threshold; empty: measured, "
         "0: the paper's",
-    )  # fmt: skip
+    )
     speed_factor: bool = Field(
         default=False, description="weigh nodes by speed in the budget (Section 3.1.2); can hurt"
     )
@@ -78,32 +80,37 @@ class Parameters(BaseModel):
         default=64, ge=2, le=256,
         description="distinct importance-to-weight ratios that nodes can be sent",
     )  # fmt: skip
-    highest_speed: float = Field(
-        default=100.0, gt=0, allow_inf_nan=False,
+    highest_speed: Positive = Field(
+        default=100.0,
         description="metres per second; a faster move is a jump and carries no velocity",
-    )  # fmt: skip
+    )
 
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Self:
         if not self.lowest_threshold < self.highest_threshold:
-            raise ValueError(
-                "lowest_threshold below highest_threshold, got "
-                f"{self.lowest_threshold:g} and {self.highest_threshold:g}"
+            given = f"{self.lowest_threshold:g} and {self.highest_threshold:g}"
+            raise Mistake(
+                "lowest_threshold", "below highest_threshold", given, at=("lowest_threshold",)
             )
         return self
 
-    def check_definition(self, definition: Any) -> None:
-        """Refuse a definition whose attributes are not positions."""
-        missing = [c for c in COLUMNS if c not in {a.name for a in definition.attributes}]
+    def check_definition(self, definition: Definition[Parameters]) -> None:
+        """Refuse a definition whose attributes are not positions, or whose queries no places."""
+        missing = [c for c in COLUMNS if c not in definition.attribute_names]
         if missing:
-            raise ValueError(
-                f"a lira stream with attributes {', '.join(COLUMNS)}, "
-                f"got none called {', '.join(missing)}"
-            )
+            raise Mistake(
+                "a lira stream", f"attributes {', '.join(COLUMNS)}",
+                f"none called {', '.join(missing)}", verb="have", at=("attributes",),
+            )  # fmt: skip
         for i, query in enumerate(definition.queries.inline):
-            if query.where or not set(query.ranges) <= {"x", "y"}:
-                given = "where" if query.where else ", ".join(query.ranges)
-                raise ValueError(
-                    f"queries.inline[{i}] ranges of x and y, which are all that lira's queries ask "
-                    f"about, got {given}"
-                )
+            check_query(f"queries.inline[{i}]", query.ranges, query.where, ("queries", "inline", i))
+
+
+def check_query(
+    field: str, ranges: Collection[str], where: str | None, at: tuple[str | int, ...]
+) -> None:
+    """Refuse a query that asks about more than places."""
+    if where or not set(ranges) <= {"x", "y"}:
+        given = "where" if where else ", ".join(ranges)
+        remedy = "lira's queries ask about nothing else"
+        raise Mistake(field, "ranges of x and y", given, remedy, at=at)

@@ -2,9 +2,9 @@
 
 Regions are leaves of a tree of halvings. Each has a level, the quantised ratio of importance to
 update weight, m/(n·s); regions of one level always share one throttler, so the exact path over
-levels (:class:`~planning.lira.throttlers.ThrottlerPath`) is the whole plan. ``plan.at(z)`` is a
-point on it; mobile nodes that hold the levels follow a new z from a few bytes
-(:mod:`planning.lira.compact`).
+levels (:class:`~planning.lira.path.ThrottlerPath`) is the whole plan. ``plan.at(z)`` is a point on
+it; mobile nodes that hold the levels follow a new z from a few bytes
+(:mod:`planning.lira.codec.messages`).
 """
 
 from __future__ import annotations
@@ -13,50 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import FloatArray, frozen
-from planning.errors import ArtifactError, InvalidInput, PlanningError, check_between
-from planning.lira.axis import ErrorAxis
-from planning.lira.model import Frame
-from planning.lira.partition import Partition
-from planning.lira.reduction import ReductionCurve
-from planning.lira.throttlers import ThrottlerPath
+from planning.arrays import FloatArray
+from planning.errors import InvalidInput, check_between
+from planning.lira import codec
+from planning.lira.codec import PlanDocument
+from planning.lira.model import ErrorAxis, Frame, ReductionCurve
+from planning.lira.partition.regions import Partition
+from planning.lira.path import ThrottlerPath
 
-FORMAT = 1
+__all__ = ["Levels", "Plan", "PlanDocument", "Setting"]
 CORRECTIONS = 8
-SYMBOLS = "LXY"  # a leaf, x halved, y halved
-
 Levels = NDArray[np.uint8]
-
-
-class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """A LIRA plan as published.
-
-    ``tree`` is the preorder of halvings: L a region, X halved across, Y halved upright, lower half
-    first, starting from the grid padded to a power of two. ``level`` has one entry per region;
-    the lists of levels have one entry per level, the curves one per threshold Δmin + k·c.
-    """
-
-    format: int
-    bounds: list[float]
-    side: int
-    lowest_threshold: float
-    highest_threshold: float
-    segments: int
-    tree: str
-    level: list[int]
-    ratio: list[float]
-    weight: list[float]
-    inside: list[float]
-    reduction: list[float]
-    errors: list[float]
-    departure: float
-    fairness_threshold: float
-    throttle_fraction: float
-    reports_per_position: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +36,7 @@ class Setting:
     Attributes
     ----------
     load
-        z as asked for.
+        z, as given.
     throttlers
         Δ_i of every region, metres.
     by_level
@@ -104,7 +74,7 @@ class Plan:
     reduction, errors
         Measured f and mean position error, per threshold.
     departure
-        Cost of leaving Δmin at all (:mod:`planning.lira.axis`).
+        Cost of leaving Δmin at all (:mod:`planning.lira.model`).
     reports_per_position
         Updates that Δmin causes per recorded position, from the samples.
 
@@ -254,77 +224,18 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form, as :class:`PlanDocument` describes it."""
-        return {
-            "format": FORMAT,
-            "bounds": list(self.frame.bounds),
-            "side": self.frame.side,
-            "lowest_threshold": self.frame.low,
-            "highest_threshold": self.frame.high,
-            "segments": self.frame.segments,
-            "tree": "".join(SYMBOLS[s] for s in self.partition.symbols.tolist()),
-            "level": self.level.tolist(),
-            "ratio": self.ratio.tolist(),
-            "weight": self.weight.tolist(),
-            "inside": self.inside.tolist(),
-            "reduction": self.reduction.tolist(),
-            "errors": self.errors.tolist(),
-            "departure": self.departure,
-            "fairness_threshold": self.fairness_threshold,
-            "throttle_fraction": self.throttle_fraction,
-            "reports_per_position": self.reports_per_position,
-        }
+        return codec.to_document(self)
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Plan:
         """Read the JSON form back; refuse what does not fit together."""
-        try:
-            read = msgspec.convert(document, PlanDocument)
-            if read.format != FORMAT or len(read.bounds) != 4 or set(read.tree) - set(SYMBOLS):
-                raise ArtifactError(
-                    f"lira plan must have format {FORMAT}, four bounds and a tree of {SYMBOLS}, "
-                    f"got format {read.format} and {len(read.bounds)} bounds"
-                )
-            a, b, c, d = read.bounds
-            frame = Frame(
-                (a, b, c, d), read.side, read.lowest_threshold, read.highest_threshold,
-                read.segments,
-            )  # fmt: skip
-            symbols = np.array([SYMBOLS.index(s) for s in read.tree], dtype=np.uint8)
-            levels = np.array(read.level, dtype=np.int64)
-            if levels.size and not (0 <= levels.min() and levels.max() < 256):
-                raise ArtifactError(
-                    f"levels must lie in [0, 255], got {levels.min()} … {levels.max()}"
-                )
-            return cls(
-                frame,
-                Partition.of(read.side, symbols),
-                levels.astype(np.uint8),
-                frozen(read.ratio),
-                frozen(read.weight),
-                frozen(read.inside),
-                frozen(read.reduction),
-                frozen(read.errors),
-                read.departure,
-                read.fairness_threshold,
-                read.throttle_fraction,
-                read.reports_per_position,
-            )
-        except msgspec.ValidationError as error:
-            raise ArtifactError(f"lira plan must fit its schema, got: {error}") from None
-        except ArtifactError:
-            raise
-        except PlanningError as error:
-            raise ArtifactError(f"lira plan does not fit together: {error}") from None
+        return codec.from_document(cls, document)
 
     def to_bytes(self) -> bytes:
         """Return the compact binary form; it decodes to an equal plan."""
-        from planning.lira import compact
-
-        return compact.encode_plan(self)
+        return codec.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
-        from planning.lira import compact
-
-        return compact.decode_plan(payload)
+        return codec.from_bytes(cls, payload)

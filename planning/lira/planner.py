@@ -1,37 +1,75 @@
-"""From statistics to a plan: importance, regions by price, levels (Sections 3.1 to 3.3, exact)."""
+"""From statistics to a plan: importance, regions by price, levels (Sections 3.1 to 3.3).
+
+Planning minimises importance per cell, chosen so that the *true* errors fall. The paper's InAcc =
+Σ m_i·Δ_i counts queries by area. The errors that users see count nodes: E_P averages |p − p*| over
+the nodes in a result, and divides by the result's size. So here a node inside query q weighs 1/n_q
+(n_q nodes lie in q), and the importance of a cell is what its nodes weigh together. Two things
+beyond a query's border matter as well: a node that errs may be counted in wrongly, and a node that
+leaves the schedule of Δmin stays out of step for a while after it has entered. Both fade with
+distance d, so outside a query the weight falls to ``neighbour`` · exp(−d/``reach``). A small
+background, even over nodes, decides all remaining ties towards even throttlers.
+
+Leaving Δmin has a price of its own (the error does not start at zero there): see ``departure`` in
+:class:`planning.lira.model.ErrorAxis`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planning.arrays import FloatArray, single_precision
-from planning.errors import StatisticsError
-from planning.lira.axis import ErrorAxis, fit_errors
-from planning.lira.gridreduce import grid_reduce
-from planning.lira.halving import Halvings
-from planning.lira.model import Frame
-from planning.lira.objective import Importance, node_importance
-from planning.lira.partition import Partition
+from planning.errors import InvalidInput, StatisticsError
+from planning.lira.model import Bounds, ErrorAxis, Frame, ReductionCurve, fit_errors
+from planning.lira.partition.halving import Halvings
+from planning.lira.partition.pricing import best_partition
+from planning.lira.partition.quadtree import QuadTree
+from planning.lira.partition.regions import Partition
 from planning.lira.plan import Levels, Plan
-from planning.lira.pricing import best_partition
-from planning.lira.quadtree import QuadTree
+from planning.lira.printed.gridreduce import grid_reduce
 from planning.lira.queries import queries_of
-from planning.lira.reduction import ReductionCurve
 from planning.lira.statistics import Grid, Statistics
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.lira.parameters import Parameters
 
 FINEST_HALVING = 1024  # cells a side; beyond it all dyadic rectangles do not fit in memory
 NO_DIFFERENCE = 1e-6  # ratios closer than this are one level: rounding, not importance
+STEPS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # rings around a query, in reaches
+CHUNK = 2048  # queries taken together
 
 
-def plan(statistics: Statistics, definition: Any) -> Plan:
+@dataclass(frozen=True, slots=True, eq=False)
+class Importance:
+    """Two grids ``[iy, ix]``: what planning minimises, and the part inside queries.
+
+    ``inside`` sums to 1 over all cells (to 0 without queries): with an error e in every cell, the
+    predicted E_P is Σ inside·e.
+    """
+
+    total: FloatArray
+    inside: FloatArray
+
+
+def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
     """Return the plan whose setting at every z is optimal for its regions."""
     return solve(statistics, *queries_of(definition), definition.parameters)
 
 
+def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
+    """Return ``heuristic``: throttlers are optimal at every z, but only for regions in levels.
+
+    Regions of about the same importance share a level, and so a throttler. No bound is known for
+    what that rounding loses.
+    """
+    return "heuristic"
+
+
 def solve(
-    measured: Statistics, queries: FloatArray, query_weights: FloatArray, chosen: Any
+    measured: Statistics, queries: FloatArray, query_weights: FloatArray, chosen: Parameters
 ) -> Plan:
     """Make regions and levels; ``chosen`` are the family's parameters."""
     grid = measured.grid
@@ -84,7 +122,12 @@ def update_weight(grid: Grid, speed_factor: bool) -> FloatArray:
 
 
 def importance_of(
-    grid: Grid, queries: FloatArray, weights: FloatArray, chosen: Any, *, least_nodes: float
+    grid: Grid,
+    queries: FloatArray,
+    weights: FloatArray,
+    chosen: Parameters,
+    *,
+    least_nodes: float,
 ) -> Importance:
     """Return what the plan minimises, per cell."""
     nodes = grid.nodes.astype(np.float64)
@@ -101,8 +144,99 @@ def importance_of(
     return Importance(area + even, by_nodes.inside)
 
 
+def node_importance(
+    nodes: FloatArray,
+    queries: FloatArray,
+    weights: FloatArray,
+    bounds: Bounds,
+    *,
+    reach_m: float,
+    neighbour: float,
+    background: float,
+    least_nodes: float,
+) -> Importance:
+    """Return the importance of every cell.
+
+    Parameters
+    ----------
+    nodes
+        Nodes (or positions seen) per cell.
+    queries, weights
+        Rows (x_low, y_low, x_high, y_high), and how much each query counts.
+    reach_m, neighbour
+        How weight fades outside a query.
+    background
+        Share of the total importance that is spread evenly over nodes.
+    least_nodes
+        A query counts as holding at least this many, in the unit of ``nodes``.
+
+    Examples
+    --------
+    >>> nodes = np.array([[3.0, 1.0], [2.0, 2.0]])
+    >>> q = np.array([[0.0, 0.0, 2.0, 1.0]])
+    >>> node_importance(
+    ...     nodes, q, np.ones(1), (0, 0, 2, 2), reach_m=1, neighbour=0, background=0, least_nodes=1
+    ... ).total.tolist()
+    [[0.75, 0.25], [0.0, 0.0]]
+    """
+    n = np.asarray(nodes, dtype=np.float64)
+    total_nodes = float(n.sum())
+    if not total_nodes > 0:
+        raise InvalidInput("nodes must be counted in at least one cell, got none")
+    q = np.asarray(queries, dtype=np.float64).reshape(-1, 4)
+    share = np.asarray(weights, dtype=np.float64)
+    share = share / share.sum() if share.sum() > 0 else share
+    rings = [(0.0, 1.0)] + [
+        (s * reach_m, neighbour * float(np.exp(-(s - STEPS[0] / 2)))) for s in STEPS
+    ]
+    inside = np.zeros_like(n)
+    per_node = np.zeros_like(n)
+    for start in range(0, len(q), CHUNK):
+        part, weight = q[start : start + CHUNK], share[start : start + CHUNK]
+        x, y = _covered(part, 0.0, n.shape[0], bounds)
+        held = np.einsum("qi,ij,qj->q", y, n, x, optimize=True)
+        each = weight / np.maximum(held, least_nodes)
+        inside += (y * each[:, None]).T @ x
+        for k, (wide, level) in enumerate(rings):
+            step = level - (rings[k + 1][1] if k + 1 < len(rings) else 0.0)
+            if step > 0:
+                x, y = _covered(part, wide, n.shape[0], bounds)
+                per_node += step * ((y * each[:, None]).T @ x)
+    held_inside = inside * n
+    even = background / total_nodes
+    return Importance(_rounded(n * (per_node + even)), _rounded(held_inside))
+
+
+def _covered(
+    queries: FloatArray, wide: float, cells: int, bounds: Bounds
+) -> tuple[FloatArray, FloatArray]:
+    """Return, per query and column (row), the share that the query, widened, covers."""
+    x_low, y_low, x_high, y_high = bounds
+    shares = []
+    for low, high, bottom, top in (
+        (queries[:, 0], queries[:, 2], x_low, x_high),
+        (queries[:, 1], queries[:, 3], y_low, y_high),
+    ):
+        width = (top - bottom) / cells
+        edges = bottom + width * np.arange(cells + 1)
+        overlap = np.minimum(high[:, None] + wide, edges[1:]) - np.maximum(
+            low[:, None] - wide, edges[:-1]
+        )
+        shares.append(np.clip(overlap / width, 0.0, 1.0))
+    return shares[0], shares[1]
+
+
+def _rounded(grid: FloatArray) -> FloatArray:
+    """Round to twelve digits of the largest cell: the order of a sum must leave no trace."""
+    largest = float(grid.max(initial=0.0))
+    if largest == 0.0:
+        return grid
+    unit = 2.0 ** np.floor(np.log2(largest) - 40)
+    return np.asarray(np.rint(grid / unit) * unit)
+
+
 def partition_of(
-    importance: FloatArray, weight: FloatArray, grid: Grid, axis: ErrorAxis, chosen: Any
+    importance: FloatArray, weight: FloatArray, grid: Grid, axis: ErrorAxis, chosen: Parameters
 ) -> Partition:
     """Return the shedding regions that the parameters ask for."""
     side = importance.shape[0]

@@ -1,21 +1,27 @@
-"""Range queries over the plane: generators of Section 4.2 and evaluation of Section 4.1.1."""
+"""Range queries over the plane: those of a definition, and the errors of their results.
+
+Paper: LIRA, Section 4.1.1.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from planning.arrays import FloatArray
-from planning.errors import InvalidInput
+from planning.errors import Mistake
+from planning.lira.parameters import check_query
 from planning.query_files import written_queries
 
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.lira.parameters import Parameters
+
 Positions = FloatArray | NDArray[np.float32]
-Distribution = Literal["proportional", "inverse", "random"]
-DENSITY_CELLS = 32  # a side of the coarse raster that "inverse" is the inverse of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class QueryErrors:
         return self.containment_deviation / self.containment if self.containment > 0 else 0.0
 
 
-def queries_of(definition: Any) -> tuple[FloatArray, FloatArray]:
+def queries_of(definition: Definition[Parameters]) -> tuple[FloatArray, FloatArray]:
     """Return the definition's queries as rows x_low, y_low, x_high, y_high, and their weights.
 
     Inline queries come first, then those of the file. An absent axis means all of it.
@@ -49,82 +55,22 @@ def queries_of(definition: Any) -> tuple[FloatArray, FloatArray]:
     spans = {a.name: a.bounds for a in definition.attributes}
     rows, weights = [], []
     for number, entry in enumerate(written_queries(definition)):
+        inline = number < len(definition.queries.inline)
+        at = ("queries", "inline", number) if inline else ("queries", "file")
         ranges = dict(entry.get("ranges", {}))
-        if entry.get("where") or not set(ranges) <= {"x", "y"}:
-            raise InvalidInput(
-                f"query {number} must be ranges of x and y, got "
-                + ("where" if entry.get("where") else ", ".join(sorted({*ranges} - {"x", "y"})))
-            )
+        check_query(f"query {number}", ranges, entry.get("where"), at)
         (x_low, x_high), (y_low, y_high) = (ranges.get(a, spans[a]) for a in ("x", "y"))
         row = (float(x_low), float(y_low), float(x_high), float(y_high))
         weight = float(entry.get("weight", 1.0))
         if not (np.isfinite(row).all() and row[0] <= row[2] and row[1] <= row[3] and weight >= 0):
-            raise InvalidInput(
-                f"query {number} must have finite ranges low <= high on x and y and a weight of at "
-                f"least 0, got {row} and {weight:g}"
-            )
+            allowed = "finite ranges low <= high on x and y and a weight of at least 0"
+            raise Mistake(f"query {number}", allowed, f"{row} and {weight:g}", verb="have", at=at)
         rows.append(row)
         weights.append(weight)
     return np.array(rows, dtype=np.float64).reshape(-1, 4), np.array(weights, dtype=np.float64)
 
 
-def generate_queries(
-    rng: np.random.Generator,
-    distribution: Distribution,
-    count: int,
-    side_m: float,
-    bounds: tuple[float, float, float, float],
-    positions: FloatArray,
-) -> FloatArray:
-    """Return ``count`` rows (x_low, y_low, x_high, y_high), sides in [w/2, w].
-
-    Proportional: centres are node positions. Inverse: a cell of a coarse raster is drawn with
-    probability inverse to its number of nodes plus one, the centre evenly inside. Random: evenly.
-    Queries are moved to lie inside the space where they fit.
-    """
-    x_low, y_low, x_high, y_high = bounds
-    if count < 0 or not 0 < side_m:
-        raise InvalidInput(
-            f"queries need count >= 0 and a side above 0, got {count} and {side_m:g}"
-        )
-    width, height = x_high - x_low, y_high - y_low
-    if distribution == "proportional":
-        if len(positions) == 0:
-            raise InvalidInput("proportional queries follow the nodes, got no node positions")
-        centre = np.asarray(positions, dtype=np.float64)[rng.integers(len(positions), size=count)]
-    elif distribution == "inverse":
-        k = DENSITY_CELLS
-        counts, _, _ = np.histogram2d(
-            positions[:, 0], positions[:, 1], bins=k, range=[[x_low, x_high], [y_low, y_high]]
-        )
-        chance = 1.0 / (1.0 + counts.ravel())
-        cell = rng.choice(k * k, size=count, p=chance / chance.sum())
-        inside = rng.random((count, 2))
-        centre = np.column_stack(
-            [
-                x_low + (cell // k + inside[:, 0]) / k * width,
-                y_low + (cell % k + inside[:, 1]) / k * height,
-            ]
-        )
-    elif distribution == "random":
-        centre = np.array([x_low, y_low]) + rng.random((count, 2)) * [width, height]
-    else:
-        raise InvalidInput(
-            f"distribution must be proportional, inverse or random, got {distribution!r}"
-        )
-    side = rng.uniform(side_m / 2, side_m, size=count)
-    x = _inside(centre[:, 0] - side / 2, side, x_low, x_high)
-    y = _inside(centre[:, 1] - side / 2, side, y_low, y_high)
-    return np.column_stack([x, y, x + side, y + side])
-
-
-def _inside(low: FloatArray, side: FloatArray, bottom: float, top: float) -> FloatArray:
-    return np.maximum(np.minimum(low, top - side), bottom)
-
-
-def query_errors(
-    queries: FloatArray, correct: Positions, shed: Positions
-) -> QueryErrors:
+def query_errors(queries: FloatArray, correct: Positions, shed: Positions) -> QueryErrors:
     r"""Compare results under shedding with correct ones; positions have shape (times, nodes, 2).
 
     Where a correct result is empty, containment error counts every extra item as if the result had

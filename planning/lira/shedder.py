@@ -26,27 +26,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, for_reading
 from planning.errors import check_between
-from planning.lira.correction import BudgetCorrection
-from planning.lira.nodemap import raster_of
+from planning.lira.kernels import (
+    DUE,
+    FIELDS,
+    INVALID,
+    JUMPS,
+    KEPT,
+    LATE,
+    REPORT,
+    WANTED,
+    decide,
+)
 from planning.lira.plan import Plan, Setting
-from planning.pacing import ONE
 from planning.shedder import BaseShedder, batch_size
 
 COLUMNS = ("object_id", "time", "x", "y")
-# Last position and time; last report, its velocity and time; the same for Δmin; waits to report.
-FIELDS = 14
-WAITS = 13
 PERIOD = 200  # reports due between two corrections, at least
-INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
+HORIZON = 4.0  # periods over which a past excess is made up for
 # Both times the root of the reports in a period, which is how far chance moves their number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
-REPORT = ONE  # what a report costs in the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
     def _apply(self, load: float) -> None:
         self._setting = self._plan.at(load)
-        self._raster = raster_of(self._setting.by_level, self._plan.raster)
+        self._raster = self._setting.by_level.astype(np.float32)[self._plan.raster]
 
     def offer(self, batch: Mapping[str, Any] | Any) -> BoolArray:
         """Decide on a batch in order: True where the position is reported."""
@@ -158,7 +161,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         slots = self._find(ids)
         x_low, y_low, _, _ = self._plan.frame.bounds
         width, height = self._plan.frame.cell_size
-        _decide(
+        decide(
             slots, times, xs, ys, self._nodes, self._raster, x_low, y_low, 1.0 / width,
             1.0 / height, self._plan.frame.low, self.highest_speed, self._earned(), self._period(),
             self._reserve(), keep, self._counts,
@@ -215,66 +218,79 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             self._apply(self._correction.observe(wanted, due, savings))
 
 
+class BudgetCorrection:
+    """Turns a wanted throttle fraction into the one to ask the plan for.
+
+    A plan meets its budget for the f it was made with, but f is only a forecast: traffic changes,
+    and regions differ from the average. So the fraction asked of the plan is divided by how far it
+    was off lately, and what was sent too much or too little is made up for over the next few
+    periods. What Δmin would have sent (``due``) is known: every node can run that model beside its
+    own.
+
+    Parameters
+    ----------
+    throttle_fraction
+        z, the wanted fraction.
+    floor
+        The smallest fraction that the plan can reach; it is never asked for less.
+
+    Examples
+    --------
+    If a plan always sends a tenth too much, it is asked for less and the sum comes out right:
+
+    >>> correction = BudgetCorrection(0.5, floor=0.2)
+    >>> sent = 0.0
+    >>> for _ in range(50):
+    ...     kept = 1000 * correction.load * 1.1
+    ...     sent += kept
+    ...     _ = correction.observe(kept, 1000)
+    >>> round(sent / 50_000, 3), round(correction.load, 3)
+    (0.5, 0.455)
+    """
+
+    def __init__(self, throttle_fraction: float, *, floor: float = 0.0) -> None:
+        self.floor = check_between("floor", floor, 0.0, 1.0)
+        self._bias = 1.0
+        self.aim(throttle_fraction)
+
+    def aim(self, throttle_fraction: float) -> None:
+        """Follow another z; what was learned about the plan's bias stays."""
+        self.throttle_fraction = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
+        self._periods = 0
+        self._excess = 0.0
+        self.load = self._asked(0.0)
+
+    def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
+        """Take note of a period: ``kept`` reports sent of ``due``; return the load from now on.
+
+        ``savings`` are reports to stay below the budget, so that chance seldom exceeds it.
+        """
+        if not due > 0 or self.throttle_fraction >= 1.0:
+            return self.load
+        if kept > 0 and self.load > 0:
+            off = kept / due / self.load
+            self._bias = off if self._periods == 0 else (self._bias * off) ** 0.5
+            self._bias = min(max(self._bias, 0.5), 2.0)
+        self._periods += 1
+        self._excess += kept - self.throttle_fraction * due
+        # A budget that cannot be met must not be held against better times.
+        limit = 0.25 * HORIZON * due
+        self._excess = min(max(self._excess, -limit), limit)
+        self.load = self._asked((self._excess + savings) / due / HORIZON)
+        return self.load
+
+    def _asked(self, repay: float) -> float:
+        wanted = (self.throttle_fraction - repay) / self._bias
+        if self.throttle_fraction >= 1.0:
+            return 1.0
+        return min(max(wanted, self.floor), 1.0)
+
+
 def _columns(batch: Any) -> tuple[NDArray[Any], list[FloatArray]]:
     ids = np.asarray(batch["object_id"])
     if ids.dtype.kind not in "iufUS":
         ids = ids.astype(str)
     columns = [for_reading(batch[name]) for name in COLUMNS[1:]]
     if ids.ndim != 1 or any(column.shape != ids.shape for column in columns):
-        raise ValueError("columns of one length are due")
+        raise ValueError("columns must have one length")
     return ids, columns
-
-
-@njit(cache=True)
-def _decide(  # type: ignore[no-untyped-def]
-    slots, times, xs, ys, nodes, raster, x_low, y_low, per_x, per_y, lowest, highest_speed, earned,
-    savings, reserve, keep, counts,
-):  # fmt: skip
-    rows, columns = raster.shape
-    for i in range(slots.size):
-        t, x, y = times[i], xs[i], ys[i]
-        keep[i] = False
-        if not (np.isfinite(t) and np.isfinite(x) and np.isfinite(y)):
-            counts[INVALID] += 1
-            continue
-        node = nodes[slots[i]]
-        if np.isnan(node[2]):
-            node[0], node[1], node[2] = x, y, t
-            node[3], node[4], node[5], node[6], node[7] = x, y, 0.0, 0.0, t
-            node[8], node[9], node[10], node[11], node[12] = x, y, 0.0, 0.0, t
-            node[WAITS] = 0.0
-            keep[i] = True
-            continue
-        if not t > node[2]:
-            counts[LATE] += 1
-            continue
-        step = t - node[2]
-        vx, vy = (x - node[0]) / step, (y - node[1]) / step
-        if vx * vx + vy * vy > highest_speed * highest_speed:
-            vx = vy = 0.0
-            counts[JUMPS] += 1
-        node[0], node[1], node[2] = x, y, t
-        column = (x - x_low) * per_x
-        row = (y - y_low) * per_y
-        column = min(max(column, 0.0), columns - 1.0)
-        row = min(max(row, 0.0), rows - 1.0)
-        limit = np.float64(raster[int(row), int(column)])
-        age = t - node[12]
-        dx, dy = x - (node[8] + node[10] * age), y - (node[9] + node[11] * age)
-        if dx * dx + dy * dy > lowest * lowest:
-            node[8], node[9], node[10], node[11], node[12] = x, y, vx, vy, t
-            counts[DUE] += 1
-            if earned >= 0:
-                counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
-        age = t - node[7]
-        dx, dy = x - (node[3] + node[5] * age), y - (node[4] + node[6] * age)
-        wants = 1.0 if dx * dx + dy * dy > limit * limit else 0.0
-        counts[WANTED] += int(wants - node[WAITS])
-        node[WAITS] = wants
-        if wants and (earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)):
-            if earned >= 0:
-                counts[CREDIT] -= REPORT
-            node[3], node[4], node[5], node[6], node[7] = x, y, vx, vy, t
-            node[WAITS] = 0.0
-            counts[KEPT] += 1
-            keep[i] = True

@@ -1,30 +1,37 @@
 """What a plan does to positions it has not seen, against random dropping.
 
 Recorded positions are offered to a real shedder, budget and all; what the server then believes is
-compared with what it would believe under Δmin. The paper's experiments, with whole fleets on a
-dense trace, are measured on a :class:`~planning.lira.bench.Bench` instead.
+compared with what it would believe under Δmin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from planning.arrays import BoolArray, Columns, FloatArray
 from planning.errors import StatisticsError, check_between
 from planning.families import Outcome
+from planning.hashing import GOLDEN, mixed
+from planning.lira.kernels import believed
 from planning.lira.plan import Plan
 from planning.lira.queries import queries_of, query_errors
 from planning.lira.shedder import Shedder
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.lira.parameters import Parameters
 
 BATCH = 2000
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
+    plan: Plan,
+    samples: Columns,
+    definition: Definition[Parameters],
+    loads: Sequence[float],
 ) -> tuple[Outcome, ...]:
     """Shed ``samples`` with the plan at each load, and at random, and compare.
 
@@ -84,11 +91,8 @@ def _shed(plan: Plan, rows: dict[str, np.ndarray], load: float, fastest: float) 
 def _spread(size: int, load: float) -> BoolArray:
     """Draw a fixed fraction of places, without pattern and without a random generator."""
     check_between("load", load, 0.0, 1.0)
-    mixed = np.arange(1, size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    return np.asarray((mixed >> np.uint64(11)).astype(np.float64) < load * 2.0**53)
+    chance = mixed(np.arange(1, size + 1, dtype=np.uint64) * GOLDEN)
+    return np.asarray((chance >> np.uint64(11)).astype(np.float64) < load * 2.0**53)
 
 
 def _first_rows(ids: np.ndarray) -> BoolArray:
@@ -102,26 +106,6 @@ def server_view(rows: dict[str, np.ndarray], keep: BoolArray, fastest: float) ->
     _, slots = np.unique(rows["object_id"], return_inverse=True)
     out = np.empty((len(keep), 2))
     times, xs, ys = (np.ascontiguousarray(rows[n], dtype=np.float64) for n in ("time", "x", "y"))
-    _view(slots.astype(np.int64), times, xs, ys, keep, fastest, int(slots.max(initial=0)) + 1, out)
+    objects = int(slots.max(initial=0)) + 1
+    believed(slots.astype(np.int64), times, xs, ys, keep, fastest, objects, out)
     return out
-
-
-@njit(cache=True)
-def _view(slots, times, xs, ys, keep, fastest, objects, out):  # type: ignore[no-untyped-def]
-    last = np.full((objects, 3), np.nan)
-    known = np.full((objects, 5), np.nan)
-    for i in range(slots.size):
-        s = slots[i]
-        t, x, y = times[i], xs[i], ys[i]
-        vx = vy = 0.0
-        if t > last[s, 2]:
-            vx, vy = (x - last[s, 0]) / (t - last[s, 2]), (y - last[s, 1]) / (t - last[s, 2])
-            if vx * vx + vy * vy > fastest * fastest:
-                vx = vy = 0.0
-        if not t <= last[s, 2]:
-            last[s] = (x, y, t)
-        if keep[i]:
-            known[s] = (x, y, vx, vy, t)
-        age = t - known[s, 4]
-        out[i, 0] = known[s, 0] + known[s, 2] * age
-        out[i, 1] = known[s, 1] + known[s, 3] * age

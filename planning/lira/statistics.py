@@ -4,28 +4,37 @@ The grid has nodes, queries and mean speed of α × α cells. Cell (ix, iy) has 
 ``iy * α + ix``; arrays are ``[iy, ix]``. A position on the upper border of the space belongs to the
 last cell. Speeds are summed in whole micro-units, so that the order in which positions arrive
 cannot change a bit.
+
+f(Δ) and the error of Δ are measured by replaying dead reckoning over recorded positions: rows
+sorted by object and time, at whatever times they were recorded. Every level Δ is replayed on its
+own; the error of a level is its distance from what Δmin predicts at the same moment. An object's
+first row is reported at every level and counts nowhere. A move faster than the highest speed is a
+jump: it is reported like any deviation, but with no velocity. Rows whose time does not advance are
+ignored.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from planning.arrays import Columns, FloatArray, IntArray, frozen, frozen_ints
-from planning.errors import InvalidInput, StatisticsError
-from planning.lira.partition import grid_side
+from planning.errors import StatisticsError
+from planning.lira.kernels import MICRO, replay_levels
+from planning.lira.model import Bounds, check_bounds
+from planning.lira.partition.regions import grid_side
 from planning.lira.queries import queries_of
-from planning.lira.replay import MICRO, Replay, levels_between, replay
+
+if TYPE_CHECKING:
+    from planning.families import Definition
+    from planning.lira.parameters import Parameters
 
 OUTSIDE = -1
 CHUNK = 4096
 DECIMALS = 12
-
-Bounds = tuple[float, float, float, float]
-"""x_low, y_low, x_high, y_high of the space."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +92,7 @@ class Statistics:
     rows
         Positions that dead reckoning was replayed over.
     thresholds, reports
-        f(Δ) as measured: reports caused by each threshold (see :mod:`planning.lira.replay`).
+        f(Δ) as measured: reports caused by each threshold.
     errors
         Mean distance from the positions that Δmin gives, metres, per threshold.
 
@@ -94,8 +103,8 @@ class Statistics:
     >>> x = np.array([1.0, 1.0, 9.0])
     >>> counted = grid(x, x, np.array([3.0, 5.0, 8.0]), [[0, 0, 5, 5]], 2, (0, 0, 10, 10))
     >>> sums = Replay(np.array([40, 20, 10]), np.array([0, 2_000_000, 5_000_000]), 10, 3)
-    >>> found = complete(counted, np.array([5.0, 10.0, 20.0]), sums)
-    >>> found.grid.nodes.tolist(), found.grid.mean_speed.tolist(), found.errors.tolist()
+    >>> made = complete(counted, np.array([5.0, 10.0, 20.0]), sums)
+    >>> made.grid.nodes.tolist(), made.grid.mean_speed.tolist(), made.errors.tolist()
     ([[2, 0], [0, 1]], [[4.0, 0.0], [0.0, 8.0]], [0.0, 0.2, 0.5])
     """
 
@@ -129,7 +138,17 @@ class Statistics:
         )
 
 
-def build(samples: Columns, definition: Any) -> Statistics:
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """Reports and summed errors (whole micrometres) per level, and what they come from."""
+
+    reports: IntArray
+    error_micro: IntArray
+    rows: int
+    objects: int
+
+
+def build(samples: Columns, definition: Definition[Parameters]) -> Statistics:
     """Build the statistics of positions that fit in memory."""
     names = ("object_id", "time", "x", "y", "speed")
     ids, times, x, y, speed = (np.asarray(samples[n], dtype=np.float64) for n in names)
@@ -140,7 +159,7 @@ def build(samples: Columns, definition: Any) -> Statistics:
     return complete(counted, levels, seen)
 
 
-def scope_of(definition: Any) -> tuple[Bounds, int, FloatArray]:
+def scope_of(definition: Definition[Parameters]) -> tuple[Bounds, int, FloatArray]:
     """Return the space, α, and the thresholds that f is measured at."""
     spans = {a.name: a.bounds for a in definition.attributes}
     (x_low, x_high), (y_low, y_high) = spans["x"], spans["y"]
@@ -169,6 +188,34 @@ def complete(counted: Grid, levels: FloatArray, seen: Replay) -> Statistics:
     )  # fmt: skip
 
 
+def levels_between(low: float, high: float, count: int = 19) -> FloatArray:
+    """Return the thresholds to measure: dense near Δmin, where f falls fastest.
+
+    >>> levels_between(5.0, 100.0, 3).tolist()
+    [5.0, 28.75, 100.0]
+    """
+    return low + (high - low) * (np.arange(count) / (count - 1)) ** 2
+
+
+def replay(
+    object_id: FloatArray, time_s: FloatArray, x: FloatArray, y: FloatArray, levels: FloatArray,
+    highest_speed: float,
+) -> Replay:  # fmt: skip
+    """Replay rows in any order; equal rows in another order give the same numbers."""
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(time_s) & np.isfinite(object_id)
+    order = np.lexsort((y[finite], x[finite], time_s[finite], object_id[finite]))
+    ids, times, xs, ys = (
+        np.ascontiguousarray(c[finite][order], dtype=np.float64) for c in (object_id, time_s, x, y)
+    )
+    reports = np.zeros(levels.size, np.int64)
+    errors = np.zeros(levels.size, np.int64)
+    rows = replay_levels(
+        ids, times, xs, ys, np.ascontiguousarray(levels), highest_speed, reports, errors
+    )
+    objects = int(np.unique(ids).size)
+    return Replay(reports, errors, int(rows), objects)
+
+
 def grid(
     x: FloatArray, y: FloatArray, speed: FloatArray, queries: FloatArray, cells: int, bounds: Bounds
 ) -> Grid:
@@ -191,7 +238,7 @@ def assemble(
     return Grid(
         bounds,
         frozen_ints(nodes.reshape(shape)),
-        frozen(mean_speeds(nodes, speeds).reshape(shape)),
+        frozen((speeds / MICRO / np.maximum(nodes, 1)).reshape(shape)),
         frozen(query_counts(queries, cells, bounds)),
     )
 
@@ -204,12 +251,12 @@ def cell_ids(x: FloatArray, y: FloatArray, cells: int, bounds: Bounds) -> IntArr
     """
     x_low, y_low, x_high, y_high = check_bounds(bounds, cells)
     inside = (x >= x_low) & (x <= x_high) & (y >= y_low) & (y <= y_high)
-    found = np.full(len(x), OUTSIDE, dtype=np.int64)
+    cell = np.full(len(x), OUTSIDE, dtype=np.int64)
     column = np.floor((x[inside] - x_low) * (cells / (x_high - x_low))).astype(np.int64)
     row = np.floor((y[inside] - y_low) * (cells / (y_high - y_low))).astype(np.int64)
     last = cells - 1
-    found[inside] = np.minimum(row, last) * cells + np.minimum(column, last)
-    return found
+    cell[inside] = np.minimum(row, last) * cells + np.minimum(column, last)
+    return cell
 
 
 def cell_sums(cell: IntArray, speed: FloatArray, cells: int) -> tuple[IntArray, IntArray]:
@@ -219,11 +266,6 @@ def cell_sums(cell: IntArray, speed: FloatArray, cells: int) -> tuple[IntArray, 
     speeds = np.zeros(cells * cells, dtype=np.int64)
     np.add.at(speeds, cell[inside], np.rint(speed[inside] * MICRO).astype(np.int64))
     return nodes, speeds
-
-
-def mean_speeds(nodes: IntArray, speeds: IntArray) -> FloatArray:
-    """Return the mean speed per cell, 0 where there is no node."""
-    return np.asarray(speeds / MICRO / np.maximum(nodes, 1))
 
 
 def query_counts(queries: ArrayLike, cells: int, bounds: Bounds) -> FloatArray:
@@ -245,20 +287,6 @@ def query_counts(queries: ArrayLike, cells: int, bounds: Bounds) -> FloatArray:
         upright = _axis_shares(part[:, 1], part[:, 3], cells, y_low, y_high)
         counts += upright.T @ across
     return np.round(counts, DECIMALS)
-
-
-def check_bounds(bounds: Bounds, cells: int) -> Bounds:
-    """Return the bounds if they span a space that can be divided into cells."""
-    x_low, y_low, x_high, y_high = (float(b) for b in bounds)
-    if cells < 1:
-        raise InvalidInput(f"cells must be at least 1 a side, got {cells}")
-    finite = bool(np.isfinite([x_low, y_low, x_high, y_high]).all())
-    if not (finite and x_low < x_high and y_low < y_high):
-        raise InvalidInput(
-            "bounds must be finite with x_low < x_high and y_low < y_high, got "
-            f"{x_low:g}, {y_low:g}, {x_high:g}, {y_high:g}"
-        )
-    return x_low, y_low, x_high, y_high
 
 
 def _axis_shares(

@@ -1,4 +1,4 @@
-"""A node's word on which version it has in force, written into the store."""
+"""A node's acknowledgement of the version it has in force, written into the store."""
 
 from __future__ import annotations
 

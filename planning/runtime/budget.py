@@ -112,7 +112,7 @@ class SharedBudget:
         return Totals(offered, kept)
 
     def close(self) -> None:
-        """Give up the file; the ledger stays."""
+        """Close the file; the ledger stays."""
         self._ledger.close()
         os.close(self._file)
 

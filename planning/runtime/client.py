@@ -190,11 +190,11 @@ class PlanClient:
             )
         if self.canary is not None and not self.canary.includes(self.node, self.stream):
             return self._take_admitted(self.canary)
-        found = self.store.last_good(self.stream, after=self.version)
-        problem = ArtifactError(found.skipped[0].problem) if found.skipped else None
-        if found.published is not None:
-            self._take(found.published)
-        return found.published is not None, problem
+        newer = self.store.last_good(self.stream, after=self.version)
+        problem = ArtifactError(newer.skipped[0].problem) if newer.skipped else None
+        if newer.published is not None:
+            self._take(newer.published)
+        return newer.published is not None, problem
 
     def _take_admitted(self, canary: Canary) -> tuple[bool, Exception | None]:
         """Take the newest version that this node need not wait for; with no plan, the oldest."""

@@ -23,7 +23,7 @@ from planning.pacing import ONE, Pacer
 
 
 class SampleMarker:
-    """Marks every so-manieth item; ``seed`` shifts which, so that nodes do not mark in step.
+    """Marks items at regular intervals; ``seed`` shifts them, so that nodes do not mark in step.
 
     Examples
     --------

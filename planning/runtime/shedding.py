@@ -16,6 +16,7 @@ import numpy as np
 from planning import families
 from planning.arrays import BoolArray
 from planning.artifacts import Published
+from planning.families import Shedder
 from planning.pacing import Pacer
 from planning.runtime.budget import SharedBudget
 from planning.runtime.client import PlanClient
@@ -84,12 +85,12 @@ class RunningShedder:
         self._published: Published | None = None
         self._refused: Published | None = None
         self._family = ""
-        self._shedder: Any = None
-        self._shadow: Any = None
+        self._shedder: Shedder | None = None
+        self._shadow: Shedder | None = None
         self._uniform = Pacer(1.0)
 
     @property
-    def shedder(self) -> Any:
+    def shedder(self) -> Shedder | None:
         """The family's shedder in force, with its own counters; None before the first plan."""
         return self._shedder
 
@@ -215,7 +216,7 @@ class RunningShedder:
         if keep.dtype != np.bool_ or keep.shape[:1] != (size,):
             raise TypeError(f"a mask of {size} booleans was due, got {keep.dtype}{keep.shape}")
         if self._shadow is not None:
-            self._cast_shadow(batch, keep)
+            self._cast_shadow(self._shadow, batch, keep)
         return keep
 
     def _decide_one(self, item: Any) -> bool:
@@ -269,9 +270,9 @@ class RunningShedder:
         load = self.counters.load
         return load if self.marker is None else self.marker.share(load)
 
-    def _cast_shadow(self, batch: Any, keep: BoolArray) -> None:
+    def _cast_shadow(self, candidate: Shedder, batch: Any, keep: BoolArray) -> None:
         try:
-            other = np.asarray(self._shadow.offer(batch), dtype=np.bool_)
+            other = np.asarray(candidate.offer(batch), dtype=np.bool_)
             self.counters.shadow_kept += int(np.count_nonzero(other))
             self.counters.shadow_disagreed += int(np.count_nonzero(other != keep))
         except Exception:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planning.sifter.plan import Plan
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
+
+def draw(plan: Plan, axes: Axes, load: float | None = None) -> None:
     """Draw the regions on the first two attributes, darker where more is dropped."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
@@ -34,7 +37,7 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
     axes.figure.colorbar(patches, ax=axes, label="drop threshold d")
 
 
-def draw_quality(plan: Plan, axes: Any) -> None:
+def draw_quality(plan: Plan, axes: Axes) -> None:
     """Draw predicted quality over z, beside random dropping."""
     loads = np.linspace(0.0, 1.0, 101)
     axes.plot(loads, [plan.predicted_quality(z) for z in loads], label="sifter (predicted)")

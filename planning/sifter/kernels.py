@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-CARRY = np.uint64(32)
-UNIT = 4294967296.0  # 2**32: one tuple of credit
+from planning import pacing
+
+CARRY = np.uint64(pacing.ONE_BITS)
+UNIT = float(pacing.ONE)
+ONE = np.int64(pacing.ONE)
 BLOCK = 512
 """Tuples between two corrections of the budget, and in one pass of the inner loops."""
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -26,29 +29,29 @@ for _place in range(64):
 CREDIT, STEP, OFFERED, CUT = 0, 1, 2, 3
 LOAD, FAIRNESS, BIAS, CORRECT = 0, 1, 2, 3
 DEBT, DUE, MOST, LEAST, SINCE, WANTED = 0, 1, 2, 3, 4, 5
-ONE = np.int64(1 << 32)
 HORIZON = 2.0 * BLOCK
-"""A debt is to be paid back over so many tuples."""
+"""Tuples over which a debt is to be paid back."""
 LEARNING_DOWN, LEARNING_UP = 0.1, 0.3
 """Upward is faster: what passes too much is cut anyway, what passes too little is lost."""
 
 
 @njit(cache=True)
 def decide(
-    columns: Any, first: Any, scale: Any, start: Any, cuts: Any, compares: Any, stride: Any,
-    cells: Any, bitmaps: Any, offset: Any, dimension: Any, cut: Any, right: Any, leaf: Any,
-    order: Any, frequency: Any, queried: Any, state: Any, control: Any, ledger: Any, forced: Any,
-    keep: Any, weight: Any, pending: Any,
+    columns: Any, tables: Any, tree: Any, path: Any, state: Any, control: Any, ledger: Any,
+    forced: Any, keep: Any, weight: Any, pending: Any,
 ) -> None:  # fmt: skip
     """Decide on a batch.
 
-    ``state`` has one row per region, and one for tuples without region: credit, step, tuples
-    offered, and tuples cut by the ledger. ``forced`` (empty, or one per tuple) marks what must be
-    kept. ``keep`` is filled, and ``weight`` unless it is empty; ``pending`` holds, per region, the
-    weight of cut tuples. Steps are corrected at fixed numbers of tuples, so that the same stream
-    gives the same decisions however it is cut.
+    ``tables`` is a :class:`~planning.sifter.lookup.Lookup`, ``tree`` a partition's dimension, cut,
+    right and leaf, and ``path`` the order, frequency and queried of a
+    :class:`~planning.sifter.path.Path`. ``state`` has one row per region, and one for tuples
+    without region: credit, step, tuples offered, and tuples cut by the ledger. ``forced`` (empty,
+    or one per tuple) marks what must be kept. ``keep`` is filled, and ``weight`` unless it is
+    empty; ``pending`` holds, per region, the weight of cut tuples. Steps are corrected at fixed
+    numbers of tuples, so that the same stream gives the same decisions however it is cut.
     """
     n, d = keep.size, len(columns)
+    first, scale, start, cuts, compares, stride, cells, bitmaps, offset = tables
     bucket, place = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
     passed = np.empty(BLOCK, np.uint8)
     rank = np.empty((d if bitmaps.size else 1, BLOCK), np.int32)
@@ -72,57 +75,54 @@ def decide(
                 _ranks(column, bucket, start[k], cuts[k], compares[k], rank[k])
             _intersect(bitmaps, rank, offset, unplaced, size, place)
         else:
-            _descend(columns, begin, size, dimension, cut, right, leaf, unplaced, place)
+            descend(columns, begin, tree, unplaced, place[:size])
         if forced.size or weight.size:
-            _rule(place, state, part)
             must = forced[begin : begin + size]
             _settle(place, state, ledger, must, part, weight[begin : begin + size], pending)
         else:
-            _rule_and_settle(place, state, ledger, part, passed)
+            _settle_plain(place, state, ledger, part, passed)
         begin += size
         if ledger[SINCE] >= BLOCK:
-            correct(order, frequency, queried, state, control, ledger)
+            correct(path, state, control, ledger)
 
 
 @njit(cache=True)
 def _settle(
     place: Any, state: Any, ledger: Any, forced: Any, keep: Any, weight: Any, pending: Any
 ) -> None:
-    """Enter a block in the ledger, in order of arrival, and cut what exceeds the budget.
+    """Apply the counter rule to a block, enter it in the ledger, and cut what exceeds the budget.
 
     Every tuple is worth ``DUE`` (z), every kept one costs 1. The debt stays at most ``MOST``, and
     no more than -``LEAST`` is saved up, so no stretch of the stream passes more than z plus both.
     """
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST], ledger[LEAST]
-    wanted = 0
     for j in range(keep.size):
+        region = np.uint32(place[j])
+        passes = _passes(region, state) > 0
         must = forced.size > 0 and forced[j]
-        if must and not keep[j]:
+        if must and not passes:
             # The region's credit has counted a drop that does not happen.
-            state[np.uint32(place[j]), CUT] -= np.uint64(1)
-            keep[j] = True
-        was_kept = keep[j]
-        wanted += was_kept
+            state[region, CUT] -= np.uint64(1)
+            passes = True
         debt = max(debt - due, least)
+        keep[j] = passes and (must or debt + ONE <= most)
         if keep[j]:
-            if debt + ONE > most and not must:
-                keep[j] = False
-                state[np.uint32(place[j]), CUT] += np.uint64(1)
-            else:
-                debt += ONE
+            debt += ONE
+        elif passes:
+            state[region, CUT] += np.uint64(1)
         if weight.size:
-            weight[j] = _weight(np.uint32(place[j]), state, keep[j], was_kept, must, pending)
+            weight[j] = _weight(region, state, keep[j], passes, must, pending)
+        ledger[WANTED] += passes
     ledger[DEBT] = debt
-    ledger[WANTED] += wanted
     ledger[SINCE] += keep.size
 
 
 @njit(cache=True)
-def _weight(region: Any, state: Any, keep: bool, was_kept: bool, must: bool, pending: Any) -> float:
+def _weight(region: Any, state: Any, keep: bool, passes: bool, must: bool, pending: Any) -> float:
     """Return the inverse keep probability; a cut tuple leaves its weight to the region's next."""
     if must:
         return 1.0
-    if not was_kept:
+    if not passes:
         return 0.0
     weight = 1.0 / (1.0 - np.float64(state[region, STEP]) / UNIT) + pending[region]
     pending[region] = 0.0 if keep else weight
@@ -130,9 +130,7 @@ def _weight(region: Any, state: Any, keep: bool, was_kept: bool, must: bool, pen
 
 
 @njit(cache=True)
-def correct(
-    order: Any, frequency: Any, queried: Any, state: Any, control: Any, ledger: Any
-) -> None:
+def correct(path: Any, state: Any, control: Any, ledger: Any) -> None:
     """Close a block: compare what the steps let pass with z, and set them accordingly.
 
     The passed fraction drifts from z when the real frequencies differ from the plan's. The setting
@@ -149,14 +147,13 @@ def correct(
         pressure = ledger[DEBT] / UNIT / HORIZON
         effective = min(max(z - control[BIAS] - pressure, 0.0), 1.0)
     ledger[SINCE], ledger[WANTED] = 0, 0
-    set_steps(effective, control[FAIRNESS], order, frequency, queried, state)
+    _set_steps(effective, control[FAIRNESS], path, state)
 
 
 @njit(cache=True)
-def set_steps(
-    z: float, delta: float, order: Any, frequency: Any, queried: Any, state: Any
-) -> None:
+def _set_steps(z: float, delta: float, path: Any, state: Any) -> None:
     """Set every region's step to its optimal drop threshold at z (see :mod:`path`)."""
+    order, frequency, queried = path
     regions = frequency.size
     free = group = 0.0
     for i in range(regions):
@@ -171,24 +168,19 @@ def set_steps(
     for i in range(regions):
         if not queried[i]:
             state[i, STEP] = _step(from_free)
-    left = need - free * from_free
-    floor = 0.0
-    remaining = left
+    remaining, floor, y = need - free * from_free, 0.0, np.zeros(order.size)
     for j in range(order.size):
         i = order[j]
         w = (1.0 - delta) * group if i < 0 else delta * frequency[i]
+        if w > 0.0:
+            y[j] = min(1.0, max(0.0, remaining / w))
         if i < 0:
-            y = min(1.0, max(0.0, remaining / w)) if w > 0.0 else 0.0
-            floor = (1.0 - delta) * y
+            floor = (1.0 - delta) * y[j]
         remaining -= w
-    remaining = left
     for j in range(order.size):
-        i = order[j]
-        w = (1.0 - delta) * group if i < 0 else delta * frequency[i]
-        if i >= 0:
-            y = min(1.0, max(0.0, remaining / w)) if w > 0.0 else 0.0
-            state[i, STEP] = _step(1.0 if z <= 0.0 else min(1.0, floor + delta * y))
-        remaining -= w
+        if order[j] >= 0:
+            threshold = 1.0 if z <= 0.0 else min(1.0, floor + delta * y[j])
+            state[order[j], STEP] = _step(threshold)
     state[regions, STEP] = _step(need)
 
 
@@ -251,14 +243,14 @@ def _combine(rank: Any, stride: Any, fresh: bool, size: int, place: Any) -> None
 
 
 @njit(cache=True)
-def _rule_and_settle(place: Any, state: Any, ledger: Any, keep: Any, passed: Any) -> None:
-    """Apply the counter rule and the ledger in one pass, without branches that depend on data."""
+def _settle_plain(place: Any, state: Any, ledger: Any, keep: Any, passed: Any) -> None:
+    """Do the same where nothing is forced or weighted, without branches that depend on data."""
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST] - ONE, ledger[LEAST]
     for j in range(keep.size):
         passes = _passes(np.uint32(place[j]), state)
         debt = max(debt - due, least)
         kept = passes & np.int64(debt <= most)
-        debt += kept << np.int64(32)
+        debt += kept * ONE
         keep[j] = kept
         passed[j] = passes
     ledger[DEBT] = debt
@@ -273,12 +265,6 @@ def _rule_and_settle(place: Any, state: Any, ledger: Any, keep: Any, passed: Any
                 state[np.uint32(place[j]), CUT] += np.uint64(1)
     ledger[WANTED] += wanted
     ledger[SINCE] += keep.size
-
-
-@njit(cache=True)
-def _rule(place: Any, state: Any, keep: Any) -> None:
-    for j in range(keep.size):
-        keep[j] = _passes(np.uint32(place[j]), state)
 
 
 @njit(cache=True)
@@ -308,13 +294,11 @@ def _intersect(bitmaps: Any, rank: Any, offset: Any, unplaced: int, size: int, p
 
 
 @njit(cache=True)
-def _descend(
-    columns: Any, begin: int, size: int, dimension: Any, cut: Any, right: Any, leaf: Any,
-    unplaced: int, place: Any,
-) -> None:  # fmt: skip
-    """Find regions by descending the tree."""
+def descend(columns: Any, begin: int, tree: Any, unplaced: int, place: Any) -> None:
+    """Find the regions of the tuples from ``begin`` on by descending the tree."""
+    dimension, cut, right, leaf = tree
     point = np.empty(len(columns))
-    for j in range(size):
+    for j in range(place.size):
         placed = True
         for k in range(len(columns)):
             point[k] = columns[k][begin + j]

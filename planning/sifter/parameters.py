@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from planning.definition_errors import Place
+from planning.families import Definition
+from planning.sections import FamilyParameters
+
+PartitionerName = Literal[
+    "cost_tree",
+    "uniform_grid",
+    "data_equi_depth",
+    "query_equi_depth",
+    "flexible_uniform_grid",
+    "flexible_data_equi_depth",
+    "flexible_query_equi_depth",
+    "qdpart",
+]
 
 
-class Parameters(BaseModel):
+class Parameters(FamilyParameters):
     """How NR sifters are built for a stream."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     regions: int = Field(
         default=16,
@@ -33,16 +46,7 @@ class Parameters(BaseModel):
         description="z: fraction of the stream that is usually processed. The regions are chosen "
         "for it; the plan answers for every other z as well.",
     )
-    partitioner: Literal[
-        "cost_tree",
-        "uniform_grid",
-        "data_equi_depth",
-        "query_equi_depth",
-        "flexible_uniform_grid",
-        "flexible_data_equi_depth",
-        "flexible_query_equi_depth",
-        "qdpart",
-    ] = Field(
+    partitioner: PartitionerName = Field(
         default="cost_tree",
         description="How the data space is divided into regions. cost_tree is the best on every "
         "workload measured; the others are the paper's.",
@@ -65,17 +69,19 @@ class Parameters(BaseModel):
         "samples.",
     )
 
-    def check_definition(self, definition: Any) -> None:
+    def check_definition(self, definition: Definition[Parameters]) -> None:
         """Read pins and SQL queries once, so that a mistake shows when the definition is read."""
-        texts = [(f"pin {i}", text) for i, text in enumerate(self.pins)]
+        texts: list[tuple[str, str, Place]] = [
+            (f"pin {i}", text, ("parameters", "pins", i)) for i, text in enumerate(self.pins)
+        ]
         for i, query in enumerate(definition.queries.inline):
             if query.where is not None:
-                texts.append((f"query {query.name or i}", query.where))
+                texts.append((f"query {query.name or i}", query.where, ("queries", "inline", i)))
         if not texts:
             return
-        from planning.sifter.space import Space
-        from planning.sifter.where import disjoint_boxes
+        from planning.sifter.model import Space
+        from planning.sifter.queries.where import disjoint_boxes
 
         space = Space.of(definition)
-        for label, text in texts:
-            disjoint_boxes(text, space, label)
+        for label, text, at in texts:
+            disjoint_boxes(text, space, label, at)

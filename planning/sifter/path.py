@@ -50,6 +50,11 @@ class Path:
         free = float(np.add.reduce(frequency[~queried]))
         return cls(frequency, queried, items[order], held, free)
 
+    @property
+    def items(self) -> tuple[IntArray, FloatArray, BoolArray]:
+        """The arrays as the compiled functions take them."""
+        return self.order, self.frequency, self.queried
+
     def weights(self, fairness_threshold: float) -> FloatArray:
         """Return what each item of the order sheds when its y is 1."""
         f = np.where(self.order == GROUP, 0.0, self.frequency[self.order])

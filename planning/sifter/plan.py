@@ -11,71 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, frozen
-from planning.errors import ArtifactError, check_between
-from planning.sifter.partition import Partition
+from planning.errors import check_between
+from planning.sifter import codec
+from planning.sifter.codec import PlanDocument
+from planning.sifter.model import Partition, Pins, Space
 from planning.sifter.path import Path
-from planning.sifter.space import Axis, Space
 
-FORMAT = 1
-
-
-class AxisDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """An attribute: kind, bounds [low, high) and, for a category, its values in code order."""
-
-    name: str
-    kind: str
-    low: float
-    high: float
-    values: list[str] = []
-
-
-class PartitionDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """A cut tree in preorder: ``dimension`` is -1 at a region; ``cut`` lists inner nodes only."""
-
-    dimension: list[int]
-    cut: list[float]
-    orders: list[list[int]] = []
-
-
-class PinsDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """Boxes [low, high) whose tuples are never dropped."""
-
-    low: list[list[float]] = []
-    high: list[list[float]] = []
-
-
-class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """A sifter plan as published."""
-
-    format: int
-    axes: list[AxisDocument]
-    partition: PartitionDocument
-    frequency: list[float]
-    region_qos: list[float]
-    queried: list[bool]
-    base_qos: float
-    fairness_threshold: float
-    throttle_fraction: float
-    pinned_fraction: float = 0.0
-    pins: PinsDocument = msgspec.field(default_factory=PinsDocument)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pins:
-    """Boxes [low, high) whose tuples are never dropped; row b is box b."""
-
-    low: FloatArray
-    high: FloatArray
-
-    @classmethod
-    def of(cls, low: Any, high: Any, dimensions: int) -> Pins:
-        """Return pins from lists or arrays of corners; empty ones have the right width too."""
-        shape = (-1, dimensions)
-        return cls(frozen(np.reshape(low, shape)), frozen(np.reshape(high, shape)))
+__all__ = ["Plan", "PlanDocument", "Setting"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +29,6 @@ class Setting:
 
     load: float  # z
     drop_thresholds: FloatArray
-
-    @property
-    def unplaced(self) -> float:
-        """Drop threshold of tuples that lie in no region (NaN): that of random dropping."""
-        return 1.0 - self.load
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,69 +99,18 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form, as :class:`PlanDocument` describes it."""
-        return {
-            "format": FORMAT,
-            "axes": [
-                {"name": a.name, "kind": a.kind, "low": a.low, "high": a.high,
-                 "values": list(a.values)}
-                for a in self.space.axes
-            ],
-            "partition": self.partition.to_document(),
-            "frequency": self.frequency.tolist(),
-            "region_qos": self.region_qos.tolist(),
-            "queried": self.queried.tolist(),
-            "base_qos": self.base_qos,
-            "fairness_threshold": self.fairness_threshold,
-            "throttle_fraction": self.throttle_fraction,
-            "pinned_fraction": self.pinned_fraction,
-            "pins": {"low": self.pins.low.tolist(), "high": self.pins.high.tolist()},
-        }  # fmt: skip
+        return codec.to_document(self)
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Plan:
         """Read the JSON form back; refuse what does not fit together."""
-        try:
-            read = msgspec.convert(document, PlanDocument)
-        except msgspec.ValidationError as error:
-            raise ArtifactError(f"sifter plan must fit its schema, got: {error}") from None
-        axes, cut_tree = len(read.axes), read.partition
-        if max(cut_tree.dimension, default=0) >= axes or len(cut_tree.orders) not in (0, axes):
-            raise ArtifactError(
-                f"partition of a sifter plan must cut its {axes} axes, got axis "
-                f"{max(cut_tree.dimension, default=0)} and orders of {len(cut_tree.orders)}; take "
-                "the plan from its store again"
-            )
-        plan = cls(
-            space=Space(tuple(
-                Axis(a.name, a.kind, a.low, a.high, tuple(a.values)) for a in read.axes
-            )),
-            partition=Partition.from_document(msgspec.to_builtins(read.partition)),
-            frequency=frozen(read.frequency),
-            region_qos=frozen(read.region_qos),
-            queried=np.array(read.queried, dtype=np.bool_),
-            base_qos=read.base_qos,
-            fairness_threshold=read.fairness_threshold,
-            throttle_fraction=read.throttle_fraction,
-            pins=Pins.of(read.pins.low, read.pins.high, len(read.axes)),
-            pinned_fraction=read.pinned_fraction,
-        )  # fmt: skip
-        sizes = {len(plan.frequency), len(plan.region_qos), len(plan.queried)}
-        if read.format != FORMAT or sizes != {plan.regions}:
-            raise ArtifactError(
-                f"sifter plan must have format {FORMAT} and {plan.regions} values per region, got "
-                f"format {read.format} and {sorted(sizes)}; take it from the store again"
-            )
-        return plan
+        return cls(**codec.from_document(document))
 
     def to_bytes(self) -> bytes:
         """Return the compact binary form; it decodes to an equal plan."""
-        from planning.sifter import compact
-
-        return compact.encode_plan(self)
+        return codec.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
-        from planning.sifter import compact
-
-        return compact.decode_plan(payload)
+        return cls(**codec.from_bytes(payload))

@@ -28,12 +28,12 @@ from planning.arrays import BoolArray, FloatArray, IntArray, for_reading
 from planning.pacing import ONE, spread_credits
 from planning.shedder import BaseShedder, ItemCounters, batch_size
 from planning.sifter import kernels, lookup
+from planning.sifter.lookup.single import Single
 from planning.sifter.plan import Plan, Setting
-from planning.sifter.single import Single
 
 NO_FLAGS = np.zeros(0, dtype=np.bool_)
 NO_WEIGHTS = np.zeros(0)
-WINDOW = 10_000  # over so many tuples ...
+WINDOW = 10_000  # over this many tuples ...
 TOLERANCE = 0.01  # ... the passed fraction exceeds z by at most this part of it
 UNLIMITED = 1 << 60
 
@@ -157,12 +157,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         if len(pins.low):
             forced = forced if forced.size else np.zeros(size, dtype=np.bool_)
             kernels.mark_pinned(columns, pins.low, pins.high, forced)
-        t, tree, path = self._tables, self._plan.partition, self._plan.path
+        partition = self._plan.partition
         kernels.decide(
-            tuple(for_reading(tree.arranged_axis(k, c)) for k, c in enumerate(columns)),
-            t.first, t.scale, t.start, t.cuts, t.compares, t.stride, t.cells, t.bitmaps, t.offset,
-            tree.dimension, tree.cut, tree.right, tree.leaf,
-            path.order, path.frequency, path.queried,
+            tuple(for_reading(partition.arranged_axis(k, c)) for k, c in enumerate(columns)),
+            self._tables, partition.tree, self._plan.path.items,
             self._state, self._control, self._ledger, forced, keep, weight, self._pending,
         )  # fmt: skip
         self._rebase()
@@ -208,14 +206,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self.offer_one = self._single.decider(self)
 
     def _correct(self) -> None:
-        path = self._plan.path
-        kernels.correct(
-            path.order, path.frequency, path.queried, self._state, self._control, self._ledger
-        )
+        kernels.correct(self._plan.path.items, self._state, self._control, self._ledger)
         self._single.stale = True
 
     def _carries(self) -> IntArray:
-        return (self._state[:, kernels.CREDIT] >> np.uint64(32)).astype(np.int64)
+        return (self._state[:, kernels.CREDIT] >> kernels.CARRY).astype(np.int64)
 
     def _rebase(self) -> None:
         """Move counted drops out of the credits long before they overflow."""

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from planning import sampling
 from planning.arrays import BoolArray, Columns, FloatArray
 from planning.errors import StatisticsError
-from planning.families import Outcome
-from planning.sifter import queries as query_module
-from planning.sifter.matching import PointIndex
+from planning.families import Definition, Outcome
+from planning.sifter import queries
+from planning.sifter.model import Space
+from planning.sifter.parameters import Parameters
 from planning.sifter.plan import Plan
 from planning.sifter.queries import Queries
+from planning.sifter.queries.matching import PointIndex
 from planning.sifter.shedder import Shedder
-from planning.sifter.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Measured:
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Any, loads: Sequence[float]
+    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
 ) -> tuple[Outcome, ...]:
     """Shed ``samples`` with the plan at each load, and at random, and compare."""
     missing = [name for name in plan.space.names if name not in samples]
@@ -47,8 +47,7 @@ def evaluate(
     points = Space.of(definition).matrix(samples)
     if not len(points):
         raise StatisticsError("samples must hold at least one tuple, got none")
-    asked = query_module.of(definition)
-    bench = Bench(points, asked)
+    bench = Bench(points, queries.of(definition))
     outcomes = []
     for load in loads:
         measured = bench.measure(Shedder(plan, load).offer(samples), load)
@@ -69,11 +68,11 @@ def evaluate(
 class Bench:
     """Fresh tuples and queries, indexed once, on which many plans can be measured."""
 
-    def __init__(self, points: FloatArray, queries: Queries) -> None:
+    def __init__(self, points: FloatArray, asked: Queries) -> None:
         self.points = points
-        self.queries = queries
+        self.queries = asked
         self.index = PointIndex.of(points)
-        self.matches = self.index.totals(queries, np.ones((len(points), 1)))[:, 0]
+        self.matches = self.index.totals(asked, np.ones(len(points)))
         self._keys = sampling.stable_keys([*points.T, np.arange(len(points))])
 
     def random_mask(self, load: float) -> BoolArray:
@@ -84,11 +83,11 @@ class Bench:
 
     def measure(self, keep: BoolArray, load: float) -> Measured:
         """Return the QoS when only the kept tuples, at most a fraction ``load``, are processed."""
-        kept = self.index.totals(self.queries, keep[:, None].astype(np.float64))[:, 0]
+        kept = self.index.totals(self.queries, keep)
         passed = float(keep.mean())
         processed = min(1.0, load / passed) if passed > 0 else 1.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            completeness = np.where(self.matches > 0, kept * processed / self.matches, 1.0)
+        completeness = np.ones(self.queries.count)
+        np.divide(kept * processed, self.matches, out=completeness, where=self.matches > 0)
         qos = 1.0 - self.queries.slope * (1.0 - completeness)
         return Measured(
             quality=1.0 - float(np.dot(self.queries.weight, 1.0 - qos)),

@@ -3,14 +3,26 @@
 ``build`` is the NumPy reference; the Spark app composes the same steps over samples of any size:
 ``draw`` the bounded sample U, ``divide`` the space with it, count every tuple's region in parallel
 (:class:`RegionCounts`), ``assemble``. Counts are integers, so both give the same bytes.
+
+Consolidation (Section IV-B) turns queries into one QoS value per region: A(S_i) is the sum over
+queries of w * alpha * C(q, S_i) with nothing dropped, where C(q, S_i) is the share of q's data that
+lies in S_i, data being uniform inside a region. Deviation: Equations 5 and 9 both contain (1 - d);
+here it appears once, in the objective. A query with no estimated data loses nothing whatever is
+dropped, so its completeness is 1 and w * alpha goes to B.
+
+Calibration makes frequencies hold on fresh data. Regions chosen to hold much data and few queries
+hold less of fresh data than of the sample they were chosen on: a plan for z = 0.5 can pass 0.6 of
+the stream. So tuples the partitioner has seen count half, and each region is drawn a little toward
+the neutral ratio of queries to data. With many more tuples than the partitioner saw, both vanish.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 
 from planning import sampling
 from planning.arrays import (
@@ -23,14 +35,19 @@ from planning.arrays import (
     sorted_sum,
 )
 from planning.errors import StatisticsError
-from planning.sifter import queries
-from planning.sifter.calibration import calibrated
-from planning.sifter.consolidation import consolidate
+from planning.families import Definition
+from planning.sifter import codec, queries
 from planning.sifter.kernels import mark_pinned
-from planning.sifter.partition import Partition
-from planning.sifter.partitioners.division import divide
+from planning.sifter.model import LEAF, Partition, Pins, Space
+from planning.sifter.partitioners import divide
 from planning.sifter.queries import Queries
-from planning.sifter.space import Space
+
+if TYPE_CHECKING:
+    from planning.sifter.parameters import Parameters
+
+SEEN_WEIGHT = 0.5
+PRIOR_PER_REGION = 0.4
+"""Tuples of prior per region; both values were chosen on workloads of the paper's generator."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +79,7 @@ class Statistics:
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
-            "partition": self.partition.to_document(),
+            "partition": codec.partition_document(self.partition),
             "counts": self.counts.tolist(),
             "frequency": self.frequency.tolist(),
             "region_qos": self.region_qos.tolist(),
@@ -78,7 +95,7 @@ class Statistics:
     def from_document(cls, document: dict[str, Any]) -> Statistics:
         """Read the JSON form back."""
         return cls(
-            partition=Partition.from_document(document["partition"]),
+            partition=codec.read_partition(document["partition"], "sifter statistics"),
             counts=frozen_ints(document["counts"]),
             frequency=frozen(document["frequency"]),
             region_qos=frozen(document["region_qos"]),
@@ -99,12 +116,11 @@ class RegionCounts:
     pinned: IntArray
 
     @classmethod
-    def of(cls, points: FloatArray, partition: Partition, pins: Queries) -> RegionCounts:
+    def of(cls, points: FloatArray, partition: Partition, pins: Pins) -> RegionCounts:
         """Count points region by region; NaN counts nowhere.
 
-        >>> from planning.sifter.queries import boxes
         >>> halves = Partition.from_nested((0, 0.5, None, None))
-        >>> pin = boxes(np.array([[0.7]]), np.array([[1.0]]))
+        >>> pin = Pins(frozen([[0.7]]), frozen([[1.0]]))
         >>> counts = RegionCounts.of(np.array([[0.1], [0.6], [0.8]]), halves, pin)
         >>> counts.tuples.tolist(), counts.pinned.tolist()
         ([1, 2], [0, 1])
@@ -115,12 +131,12 @@ class RegionCounts:
         return cls(partition.count(points), partition.count(points[must_keep]))
 
 
-def build(samples: Columns, definition: Any) -> Statistics:
+def build(samples: Columns, definition: Definition[Parameters]) -> Statistics:
     """Build the statistics of samples that fit in memory."""
     return of_points(Space.of(definition).matrix(samples), definition, queries.of(definition))
 
 
-def of_points(points: FloatArray, definition: Any, asked: Queries) -> Statistics:
+def of_points(points: FloatArray, definition: Definition[Parameters], asked: Queries) -> Statistics:
     """Build the statistics of points of the data space, with the queries as boxes in it."""
     sample = draw(points, definition.parameters.sample_size)
     divided = divide(sample, definition, asked)
@@ -142,7 +158,7 @@ def draw(points: FloatArray, size: int) -> FloatArray:
 def assemble(
     partition: Partition,
     counts: RegionCounts,
-    definition: Any,
+    definition: Definition[Parameters],
     sample_size: int,
     asked: Queries,
 ) -> Statistics:
@@ -175,3 +191,95 @@ def assemble(
         query_count=asked.count,
         pinned_fraction=sorted_sum(frequency * pinned),
     )
+
+
+def calibrated(counts: IntArray, seen: IntArray, region_qos: FloatArray) -> FloatArray:
+    """Return f(S_i) from all counts, those the partitioner has seen, and A(S_i).
+
+    >>> calibrated(np.array([60, 40]), np.array([40, 10]), np.zeros(2)).round(3).tolist()
+    [0.533, 0.467]
+    """
+    seen = np.zeros_like(counts) if seen.size != counts.size else np.minimum(seen, counts)
+    weighted = (counts - seen) + SEEN_WEIGHT * seen
+    prior = PRIOR_PER_REGION * len(counts)
+    neutral = region_qos / region_qos.sum() if region_qos.sum() > 0 else np.zeros(len(counts))
+    drawn = weighted + prior * neutral
+    return np.asarray(drawn / drawn.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Consolidated:
+    """Row i is region i: A(S_i), and whether any query intersects it; and B."""
+
+    region_qos: FloatArray
+    queried: BoolArray
+    base_qos: float
+
+
+def consolidate(
+    partition: Partition, frequency: FloatArray, asked: Queries, low: FloatArray, high: FloatArray
+) -> Consolidated:
+    """Return A, B and which regions have queries.
+
+    One query across the middle of [0, 1), two regions of equal size, alpha = 1.
+
+    >>> from planning.sifter.queries import boxes
+    >>> halves = Partition.from_nested((0, 0.5, None, None))
+    >>> one = boxes(np.array([[0.4]]), np.array([[0.6]]))
+    >>> c = consolidate(halves, np.array([0.25, 0.75]), one, np.zeros(1), np.ones(1))
+    >>> c.region_qos.round(12).tolist(), c.base_qos
+    ([0.25, 0.75], 0.0)
+    """
+    region_low, region_high = partition.bounds(low, high)
+    qos = np.zeros(partition.regions)
+    queried = np.zeros(partition.regions, dtype=np.bool_)
+    expected = np.zeros(asked.count)
+    _share_out(
+        partition.dimension, partition.cut, partition.right, partition.leaf,
+        region_low, region_high, np.ascontiguousarray(frequency, dtype=np.float64),
+        asked.low, asked.high, asked.owner, asked.coefficient, expected, qos, queried,
+    )  # fmt: skip
+    without_data = sorted_sum(asked.coefficient[expected <= 0.0])
+    return Consolidated(qos, queried, asked.base_qos + without_data)
+
+
+@njit(cache=True)
+def _share_out(
+    dimension: Any, cut: Any, right: Any, leaf: Any, region_low: Any, region_high: Any,
+    frequency: Any, box_low: Any, box_high: Any, owner: Any, coefficient: Any,
+    expected: Any, qos: Any, queried: Any,
+) -> None:  # fmt: skip
+    """Estimate each query's data, then give each region its share of them, by descent."""
+    d = region_low.shape[1]
+    stack = np.empty(dimension.size + 1, np.int64)
+    for second in range(2):
+        for box in range(box_low.shape[0]):
+            query = owner[box]
+            if second == 1 and expected[query] <= 0.0:
+                continue
+            stack[0] = 0
+            depth = 1
+            while depth > 0:
+                depth -= 1
+                node = stack[depth]
+                axis = dimension[node]
+                if axis != LEAF:
+                    if box_high[box, axis] > cut[node]:
+                        stack[depth] = right[node]
+                        depth += 1
+                    if box_low[box, axis] < cut[node]:
+                        stack[depth] = node + 1
+                        depth += 1
+                    continue
+                region = leaf[node]
+                share = frequency[region]
+                for k in range(d):
+                    overlap = min(box_high[box, k], region_high[region, k]) - max(
+                        box_low[box, k], region_low[region, k]
+                    )
+                    share *= max(0.0, overlap) / (region_high[region, k] - region_low[region, k])
+                if second == 0:
+                    expected[query] += share
+                    queried[region] = True
+                else:
+                    qos[region] += coefficient[query] * (share / expected[query])

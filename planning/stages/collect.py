@@ -8,7 +8,8 @@ from pathlib import Path
 
 from planning.errors import BatchRejected, PlanningError
 from planning.home import Home
-from planning.stages.landing import SUFFIXES, Found, Unreadable, digest, read_file, scan
+from planning.query_files import content, locate
+from planning.stages.landing import SUFFIXES, Arrival, Unreadable, digest, read_file, scan
 from planning.stages.ledger import LandedFile, Ledger
 from planning.stages.run import Run, prune
 from planning.streams import StreamDefinition
@@ -66,14 +67,14 @@ def collect(
         new, waiting = _look(home, definition, ledger, now_ns())
         if new:
             # Where a run cannot be written, its samples must not be used up.
-            _note_definition(run, definition)
+            _note_definition(run, definition, home)
             files = ledger.claim(definition.stream, run_id, new, keep=not dry_run)
     reused_from = None
     if not any(f.status == "used" for f in files) and force:
         reused_from = ledger.last_run(definition.stream)
         files += ledger.of_run(definition.stream, reused_from) if reused_from else []
     if files:
-        _note_definition(run, definition)
+        _note_definition(run, definition, home)
         _note_files(run, definition.samples.format, files, waiting, reused_from)
         prune(home, definition.stream, keep=definition.retention.runs)
     if not any(f.status == "used" for f in files):
@@ -81,9 +82,12 @@ def collect(
     return run
 
 
-def _note_definition(run: Run, definition: StreamDefinition) -> None:
+def _note_definition(run: Run, definition: StreamDefinition, home: Home) -> None:
     document = definition.model_dump(mode="json")
     source = str(Path(definition.source).absolute())
+    file = definition.queries.file
+    if file is not None:
+        run.put(run.queries(file), content(locate(file, source, home)))
     run.write("definition", {"definition": document, "source": source})
 
 
@@ -115,33 +119,33 @@ def _look(
     used_paths = {f.path: f.run for f in known.values() if f.status == "used"}
     new: list[LandedFile] = []
     waiting: list[str] = []
-    for found in scan(home.resolve(definition.landing), samples.format):
-        if (str(found.path), found.size, found.modified_ns) in known:
+    for arrival in scan(home.resolve(definition.landing), samples.format):
+        if (str(arrival.path), arrival.size, arrival.modified_ns) in known:
             continue
-        settled = found.settled(now_ns, samples.settle_s)
+        settled = arrival.settled(now_ns, samples.settle_s)
         if samples.format == "jsonl" and not settled:
-            waiting.append(str(found.path))
-        elif str(found.path) in used_paths:
-            run = used_paths[str(found.path)]
-            new.append(_set_aside(found, f"changed after run {run} used it; land new files"))
+            waiting.append(str(arrival.path))
+        elif str(arrival.path) in used_paths:
+            run = used_paths[str(arrival.path)]
+            new.append(_set_aside(arrival, f"changed after run {run} used it; land new files"))
         else:
             try:
-                new.append(read_file(found, samples.format, definition.sample_columns))
+                new.append(read_file(arrival, samples.format, definition.sample_columns))
             except Unreadable as error:
                 if settled or error.finished:
-                    new.append(_set_aside(found, str(error)))
+                    new.append(_set_aside(arrival, str(error)))
                 else:
-                    waiting.append(str(found.path))
+                    waiting.append(str(arrival.path))
     return new, waiting
 
 
-def _set_aside(found: Found, reason: str) -> LandedFile:
+def _set_aside(arrival: Arrival, reason: str) -> LandedFile:
     try:
-        content = digest(found.path)
+        content = digest(arrival.path)
     except OSError:  # a folder, or a file that is gone or may not be read
         content = ""
     return LandedFile(
-        str(found.path), found.size, found.modified_ns, content, "set_aside", reason=reason
+        str(arrival.path), arrival.size, arrival.modified_ns, content, "set_aside", reason=reason
     )
 
 

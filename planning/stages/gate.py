@@ -118,7 +118,7 @@ class _InForce:
 def _published(home: Home, definition: StreamDefinition, samples: Columns) -> _InForce:
     """Try the published plan, if there is one that can be compared with the candidate.
 
-    A store that cannot be reached stops the gate: nobody knows then what is in force.
+    A store that cannot be reached stops the gate: what is in force is then unknown.
     """
     version = None
     try:

@@ -1,7 +1,7 @@
 """What lies in a landing folder: complete files, files still being written, unreadable ones.
 
 A Parquet file is complete once its footer is there. JSON lines have no end mark, so such a file
-counts as complete when nobody has written to it for ``settle_s`` seconds. A file without a valid
+counts as complete once it has not been written to for ``settle_s`` seconds. A file without a valid
 footer is left alone for the same time and set aside whole afterwards.
 """
 
@@ -40,7 +40,7 @@ class Unreadable(Exception):
     is not a whole Parquet file
     """
 
-    finished = False  # whether waiting cannot help: the file is whole, and still of no use
+    finished = False  # whether the file is whole, so that waiting will not help
 
 
 class Unfit(Unreadable):
@@ -54,14 +54,14 @@ class Unfit(Unreadable):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Arrival:
     """A file of the landing folder before it is read.
 
     Examples
     --------
-    >>> found = Found(UPath("ticks.jsonl"), size=10, modified_ns=1_000_000_000)
-    >>> found.settled(now_ns=3_000_000_000, settle_s=5), found.settled(9_000_000_000, settle_s=5)
-    (False, True)
+    >>> arrival = Arrival(UPath("ticks.jsonl"), size=10, modified_ns=1_000_000_000)
+    >>> [arrival.settled(now_ns, settle_s=5) for now_ns in (3_000_000_000, 9_000_000_000)]
+    [False, True]
     """
 
     path: UPath
@@ -69,39 +69,39 @@ class Found:
     modified_ns: int
 
     def settled(self, now_ns: int, settle_s: float) -> bool:
-        """Whether nobody has written to the file for ``settle_s`` seconds."""
+        """Whether the file has not been written to for ``settle_s`` seconds."""
         return now_ns - self.modified_ns >= settle_s * 1e9
 
 
-def scan(folder: UPath, file_format: str) -> list[Found]:
+def scan(folder: UPath, file_format: str) -> list[Arrival]:
     """Return the data files of ``folder``, oldest first, without hidden and temporary ones.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("ticks.jsonl", ".ticks.jsonl", "ticks.jsonl.part", "README.md"):
     ...         _ = (UPath(folder) / name).write_text("{}")
-    ...     [found.path.name for found in scan(UPath(folder), "jsonl")]
+    ...     [arrival.path.name for arrival in scan(UPath(folder), "jsonl")]
     ['ticks.jsonl']
     """
     try:
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)
         paths = [p for p in folder.iterdir() if _is_data(p.name, file_format)]
-        found = []
+        arrivals = []
         for path in paths:
             try:
                 status = path.stat()
             except FileNotFoundError:  # gone since it was listed
                 continue
             modified_ns = getattr(status, "st_mtime_ns", None) or int(status.st_mtime * 1e9)
-            found.append(Found(path, int(status.st_size), int(modified_ns)))
+            arrivals.append(Arrival(path, int(status.st_size), int(modified_ns)))
     except (OSError, ImportError, ValueError) as error:
         raise StoreError(
             f"the landing folder {folder} cannot be read ({error}); check samples.landing in the "
             "stream definition, the folder's permissions, and that the file system's fsspec "
             "package is installed"
         ) from error
-    return sorted(found, key=lambda f: (f.modified_ns, f.path.name))
+    return sorted(arrivals, key=lambda a: (a.modified_ns, a.path.name))
 
 
 def _is_data(name: str, file_format: str) -> bool:
@@ -110,7 +110,7 @@ def _is_data(name: str, file_format: str) -> bool:
     return name.endswith(SUFFIXES[file_format])
 
 
-def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedFile:
+def read_file(arrival: Arrival, file_format: str, columns: Sequence[str]) -> LandedFile:
     """Read a file once through: its digest and row count; raise :class:`Unreadable` if broken.
 
     >>> import tempfile
@@ -121,12 +121,13 @@ def read_file(found: Found, file_format: str, columns: Sequence[str]) -> LandedF
     2
     """
     try:
-        rows = _parquet_rows(found, columns) if file_format == "parquet" else _json_rows(found)
+        rows = _parquet_rows(arrival, columns) if file_format == "parquet" else _json_rows(arrival)
     except OSError as error:
         raise Unreadable(f"cannot be read: {error}") from error
     if rows == 0:
         raise Unfit("holds no rows")
-    return LandedFile(str(found.path), found.size, found.modified_ns, digest(found.path), rows=rows)
+    content = digest(arrival.path)
+    return LandedFile(str(arrival.path), arrival.size, arrival.modified_ns, content, rows=rows)
 
 
 def digest(path: UPath) -> str:
@@ -145,8 +146,8 @@ def digest(path: UPath) -> str:
     return sha.hexdigest()
 
 
-def _parquet_rows(found: Found, columns: Sequence[str]) -> int:
-    with found.path.open("rb") as stream:
+def _parquet_rows(arrival: Arrival, columns: Sequence[str]) -> int:
+    with arrival.path.open("rb") as stream:
         try:
             file = pq.ParquetFile(stream)
             missing = sorted(set(columns) - set(file.schema_arrow.names))
@@ -157,9 +158,9 @@ def _parquet_rows(found: Found, columns: Sequence[str]) -> int:
             raise Unreadable(f"is not a whole Parquet file: {error}") from error
 
 
-def _json_rows(found: Found) -> int:
+def _json_rows(arrival: Arrival) -> int:
     rows = objects = 0
-    with found.path.open("rb") as stream:
+    with arrival.path.open("rb") as stream:
         for line in stream:
             if not line.strip():
                 continue

@@ -1,12 +1,15 @@
 """Validate and statistics without Spark: the NumPy reference, for small data.
 
-Row-level rules are the attributes' domains; batch-level rules are the definition's ``min_rows`` and
-``max_quarantined``. The Spark apps check more (Great Expectations suites) and scale further.
+Rows are judged by the attributes' types and domains (:func:`planning.samples.broken_rules`) and
+batches by :mod:`planning.stages.batch_rules`, as on Spark. The suites of Great Expectations may ask
+for more there.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +19,21 @@ from upath import UPath
 from planning import families, sampling
 from planning.arrays import BoolArray, Columns
 from planning.errors import BatchRejected
-from planning.samples import blamed, in_domain, read_columns, read_json_lines, take, typed
+from planning.samples import (
+    LARGEST,
+    broken_rules,
+    read_columns,
+    read_json_lines,
+    take,
+    time_column,
+    typed,
+)
+from planning.stages import batch_rules
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 
-OUT_OF_DOMAIN = "an attribute is missing, no number or outside its domain"
 
-
-def validate(run: Run) -> None:
+def validate(run: Run, *, now_s: float | None = None) -> None:
     """Split the collected rows into train, holdout and quarantine; reject a bad batch.
 
     >>> import tempfile
@@ -37,32 +47,34 @@ def validate(run: Run) -> None:
     (20000, 16, 19984)
     """
     definition = run.definition()
+    now_s = time.time() if now_s is None else now_s
     given = _read_collected(run, definition)
-    columns = typed(given, definition)
-    rows = len(next(iter(columns.values())))
-    clean = in_domain(columns, definition)
-    good = take(columns, clean)
+    latest_s = batch_rules.clock(definition, now_s).get("latest_s", LARGEST)
+    broken = broken_rules(given, definition, latest_s)
+    clean = ~np.any([np.zeros(_rows(given), dtype=np.bool_), *broken.values()], axis=0)
+    good = take(typed(given, definition), clean)
+    rows, kept = len(clean), int(clean.sum())
+    failures = batch_rules.unfit_rows(definition, kept, _newest_s(good, definition), now_s)
+    failures += batch_rules.too_much_quarantined(definition, rows, rows - kept)
     held = _held_out(good, definition)
-    quarantined = rows - int(clean.sum())
-    error = _batch_error(definition, rows, quarantined) or _split_error(definition, held)
-    if error and quarantined:
-        error += f"; {blamed(columns, definition)}"
-    report = {
-        "success": not error,
-        "rows": rows,
-        "clean": rows - quarantined,
-        "quarantined": quarantined,
-        "reasons": {OUT_OF_DOMAIN: quarantined} if quarantined else {},
-        "failures": [error] if error else [],
-        "error": error,
-        "data_docs": "",
-        "train": int((~held).sum()),
-        "holdout": int(held.sum()),
-    }
-    _write_quarantine(run.quarantine, take(given, ~clean))
+    sizes = {"train": 0, "holdout": 0}
+    if not failures:
+        sizes = {"train": int((~held).sum()), "holdout": int(held.sum())}
+        failures = batch_rules.empty_split(definition, **sizes)
+    report = batch_rules.report(
+        definition,
+        run.read("collected"),
+        rows=rows,
+        clean=kept,
+        reasons={reason: int(broken[reason].sum()) for reason in sorted(broken)},
+        sizes=sizes,
+        failures=failures,
+        quarantine=str(run.quarantine),
+    )
+    _write_quarantine(run.quarantine, given, broken, ~clean)
     run.write("validation", report)
-    if error:
-        raise BatchRejected(error)
+    if failures:
+        raise BatchRejected(report["error"])
     _write(run.train, take(good, ~held))
     _write(run.holdout, take(good, held))
 
@@ -93,29 +105,15 @@ def _read_collected(run: Run, definition: StreamDefinition) -> dict[str, np.ndar
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-def _batch_error(definition: StreamDefinition, rows: int, quarantined: int) -> str:
-    samples = definition.samples
-    if rows - quarantined < samples.min_rows:
-        return (
-            f"stream {definition.stream}: samples.min_rows asks for at least {samples.min_rows} "
-            f"clean rows, got {rows - quarantined} of {rows}; collect more samples or lower it"
-        )
-    if quarantined > samples.max_quarantined * rows:
-        return (
-            f"stream {definition.stream}: at most {samples.max_quarantined:.0%} of the rows may be "
-            f"quarantined, got {quarantined} of {rows}; repair the source or widen the domains"
-        )
-    return ""
+def _rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
 
 
-def _split_error(definition: StreamDefinition, held: BoolArray) -> str:
-    if held.any() and not held.all():
-        return ""
-    return (
-        f"stream {definition.stream}: gate.holdout = {definition.gate.holdout:g} splits the clean "
-        f"rows into {(~held).sum()} to learn from and {held.sum()} held out, and neither may be 0; "
-        "collect more samples, or choose gate.holdout_by columns with more distinct values"
-    )
+def _newest_s(columns: Columns, definition: StreamDefinition) -> float | None:
+    column = time_column(definition)
+    if column is None or column not in columns or not _rows(columns):
+        return None
+    return float(np.max(columns[column]))
 
 
 def _held_out(columns: Columns, definition: StreamDefinition) -> BoolArray:
@@ -130,9 +128,13 @@ def _write(folder: UPath, columns: Columns) -> None:
         pq.write_table(pa.table(dict(columns)), stream)
 
 
-def _write_quarantine(folder: UPath, columns: Columns) -> None:
+def _write_quarantine(
+    folder: UPath, columns: Columns, broken: Mapping[str, BoolArray], bad: BoolArray
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    rows = [dict(zip(columns, row, strict=True)) for row in values]
-    lines = [json.dumps({"row": row, "reasons": [OUT_OF_DOMAIN]}, default=str) for row in rows]
+    lines = []
+    for index in np.flatnonzero(bad).tolist():
+        row = {name: values[index : index + 1].tolist()[0] for name, values in columns.items()}
+        reasons = [reason for reason, rows in broken.items() if rows[index]]
+        lines.append(json.dumps({"row": row, "reasons": reasons}, default=str))
     (folder / "part-0.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

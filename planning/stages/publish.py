@@ -12,11 +12,12 @@ from planning.artifacts.manifest import from_time, to_time
 from planning.home import Home
 from planning.stages import reevaluate
 from planning.stages.gate import verdict_of
+from planning.stages.landing import digest
 from planning.stages.run import Run
-from planning.stages.solve import candidate
+from planning.stages.solve import candidate, solver_status
 from planning.streams import StreamDefinition
 
-INPUTS = ("definition", "collected", "statistics", "candidate")
+DOCUMENTS = ("definition", "collected", "statistics", "candidate")
 
 
 def publish(
@@ -56,7 +57,7 @@ def publish(
         family=definition.family,
         signer=signer,
         created_at=created_at,
-        inputs={name: _digest(run.read(name)) for name in INPUTS},
+        inputs=_inputs(run, definition),
         parameters=definition.model_dump(mode="json")["parameters"],
         predicted=[
             {"load": o["load"], "quality": o["predicted_quality"]} for o in verdict["outcomes"]
@@ -66,7 +67,7 @@ def publish(
             "not_after": _not_after(definition, created_at),
             "fallback": definition.validity.fallback,
         },
-        solver_status=run.read("candidate")["summary"].get("status", "exact"),
+        solver_status=solver_status(run),
         run=run.folder.name,
     )
     store.prune(definition.stream, definition.retention.versions)
@@ -76,8 +77,13 @@ def publish(
     return summary
 
 
-def _digest(document: Any) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+def _inputs(run: Run, definition: StreamDefinition) -> dict[str, str]:
+    """Return the digests of what the plan was made from."""
+    texts = {name: json.dumps(run.read(name), sort_keys=True) for name in DOCUMENTS}
+    inputs = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    if definition.queries.file is not None:
+        inputs["queries"] = digest(run.queries(definition.queries.file))
+    return inputs
 
 
 def _not_after(definition: StreamDefinition, created_at: str) -> str | None:

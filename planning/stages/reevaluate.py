@@ -1,4 +1,4 @@
-"""Which scheduled runs plan anew: a family may look less often while its plans stay the same.
+"""Which scheduled runs plan: a family may look less often while its plans stay the same.
 
 A family with a module ``reevaluation`` decides (``due``) and keeps its state (``record``); for the
 others every scheduled run plans. Runs triggered by hand always plan.
@@ -6,13 +6,10 @@ others every scheduled run plans. Runs triggered by hand always plan.
 
 from __future__ import annotations
 
-from typing import Any
-
 from planning import families
+from planning.families import Plan
 from planning.home import Home
 from planning.streams import StreamDefinition
-
-ROOM = "reevaluation"
 
 
 def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, str]:
@@ -23,14 +20,13 @@ def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, s
     (True, 'every scheduled run plans')
     """
     family = families.family(definition.family)
-    if not family.has_room(ROOM):
+    if not family.has_room("reevaluation"):
         return True, "every scheduled run plans"
-    decided: tuple[bool, str] = family.room(ROOM).due(home, definition, now_s)
-    return decided
+    return family.room("reevaluation").due(home, definition, now_s)
 
 
-def record(home: Home, definition: StreamDefinition, plan: Any, now_s: float) -> None:
-    """Note what a run found, for the next decision.
+def record(home: Home, definition: StreamDefinition, plan: Plan, now_s: float) -> None:
+    """Note what a run came to, for the next decision.
 
     >>> import tempfile
     >>> from planning.examples import demo_definition, demo_plan
@@ -41,5 +37,5 @@ def record(home: Home, definition: StreamDefinition, plan: Any, now_s: float) ->
     (False, True)
     """
     family = families.family(definition.family)
-    if family.has_room(ROOM):
-        family.room(ROOM).record(home, definition, plan, now_s)
+    if family.has_room("reevaluation"):
+        family.room("reevaluation").record(home, definition, plan, now_s)

@@ -4,16 +4,19 @@
 file                   written by   content
 =====================  ===========  ==========================================================
 ``definition.json``    collect      the stream definition with this run's overrides
+``queries.jsonl``      collect      a copy of the file of queries, if there is one (or ``.parquet``)
 ``collected.json``     collect      the landing files this run uses, and those it set aside
 ``samples/train``      validate     clean rows for statistics (Parquet)
 ``samples/holdout``    validate     clean rows that only the gate sees (Parquet)
 ``quarantine``         validate     rows that broke a rule, with the reasons (JSON lines)
 ``validation.json``    validate     counts, failed rules, link to the Data Docs
 ``statistics.json``    statistics   the family's bounded summary
-``candidate.json``     solve        the plan, in its JSON form
+``candidate.json``     solve        the plan, in its JSON form, and how good it is known to be
 ``verdict.json``       gate         what the plan did on held-out samples, and the decision
 ``published.json``     publish      the published version: number, digest, sizes
 =====================  ===========  ==========================================================
+
+Stages read nothing but the run's folder, so that a run is not disturbed by what changes beside it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from upath import UPath
 
 from planning.errors import PlanningError, StoreError
 from planning.home import Home
+from planning.query_files import with_file
 from planning.streams import StreamDefinition, parse
 
 MADE_AHEAD = "statistics_made_ahead"
@@ -85,13 +89,22 @@ class Run:
         """Rows that broke a rule."""
         return self.folder / "quarantine"
 
+    def queries(self, file: str) -> UPath:
+        """Return where this run's copy of a file of queries lies."""
+        return self.folder / ("queries.parquet" if file.endswith(".parquet") else "queries.jsonl")
+
     def write(self, name: str, document: Any) -> None:
         """Write ``<name>.json`` whole or not at all."""
-        part = self.folder / f".{name}.part"
+        text = json.dumps(document, indent=1, sort_keys=True)
+        self.put(self.folder / f"{name}.json", text.encode())
+
+    def put(self, path: UPath, data: bytes) -> None:
+        """Write a file of the run whole or not at all."""
+        part = self.folder / f".{path.name}.part"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
-            part.rename(self.folder / f"{name}.json")
+            part.write_bytes(data)
+            part.rename(path)
         except OSError as error:
             raise StoreError(
                 f"{self.folder} cannot be written ({error}); check HEADGATE_HOME, free space and "
@@ -124,16 +137,18 @@ class Run:
         return bool((self.folder / f"{name}.json").exists())
 
     def definition(self) -> StreamDefinition:
-        """Return the stream definition this run works with, overrides included."""
+        """Return the stream definition this run works with: with overrides and its own queries."""
         document = self.read("definition")
-        return parse(document["definition"], document["source"])
+        definition = parse(document["definition"], document["source"])
+        file = definition.queries.file
+        return definition if file is None else with_file(definition, self.queries(file))
 
 
 def prune(home: Home, stream: str, keep: int) -> None:
     """Remove the folders of all but the ``keep`` newest runs of a stream.
 
-    A run is as old as its definition; one without is being removed already. The age of the folder
-    itself would not do: it changes while another run prunes.
+    A run is as old as its ``definition.json``; a folder without one is already being removed. The
+    folder's own age will not do, because it changes while another run prunes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +162,7 @@ def prune(home: Home, stream: str, keep: int) -> None:
     folders = [path for path in (home.runs / stream).iterdir() if path.is_dir()]
     try:
         folders.sort(key=_begun_at, reverse=True)
-    except NotImplementedError:  # a file system that does not know: better keep all
+    except NotImplementedError:  # the file system does not know: better to keep them all
         return
     for path in folders[keep:]:
         with suppress(FileNotFoundError):  # another run has removed it

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from planning import families
 from planning.errors import PlanningError, StatisticsError
+from planning.families import Family, Plan, Statistics
 from planning.stages.run import Run
 
 
@@ -26,18 +29,29 @@ def solve(run: Run) -> dict[str, Any]:
     definition = run.definition()
     family = families.family(definition.family)
     statistics = _statistics(run, family)
+    planner = family.room("planner")
     try:
-        plan = family.room("planner").plan(statistics, definition)
-        summary = plan.summary()
+        plan = planner.plan(statistics, definition)
+        summary, status = plan.summary(), planner.solver_status(plan, definition)
     except PlanningError:
         raise
     except (LookupError, TypeError, ValueError) as error:
         raise damaged(run, "statistics", f"statistics of {definition.stream}", error) from error
-    run.write("candidate", {"family": family.name, "plan": plan.to_document(), "summary": summary})
-    return dict(summary)
+    document = {"family": family.name, "plan": plan.to_document()}
+    run.write("candidate", {**document, "summary": summary, "solver_status": status})
+    return summary
 
 
-def candidate(run: Run) -> Any:
+class _Candidate(TypedDict):
+    """What ``candidate.json`` holds."""
+
+    family: str
+    plan: dict[str, Any]
+    summary: dict[str, Any]
+    solver_status: str
+
+
+def candidate(run: Run) -> Plan:
     """Return the candidate plan of a run.
 
     >>> import tempfile
@@ -46,17 +60,38 @@ def candidate(run: Run) -> Any:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = Run.of(Home.at(folder), "ticks", "by hand")
     ...     plan = demo_plan("sifter").to_document()
-    ...     run.write("candidate", {"family": "sifter", "plan": plan, "summary": {}})
+    ...     run.write("candidate", {"family": "sifter", "plan": plan, "summary": {},
+    ...                             "solver_status": "exact"})
     ...     candidate(run).regions
     16
     """
-    document = run.read("candidate")
+    document = _candidate(run)
     try:
-        if not isinstance(document["summary"], dict):
-            raise TypeError(f"summary must be an object, got {document['summary']!r}")
         plan = families.family(document["family"]).room("plan").Plan
         return plan.from_document(document["plan"])
     except (PlanningError, LookupError, TypeError, ValueError) as error:
+        raise damaged(run, "candidate", "a candidate plan", error, stage="solve") from error
+
+
+def solver_status(run: Run) -> str:
+    """Return what the planner says of the candidate: exact, within an error, or heuristic.
+
+    >>> import tempfile
+    >>> from planning.home import Home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run.of(Home.at(folder), "requests", "by hand")
+    ...     run.write("candidate", {"family": "fit", "plan": {}, "summary": {},
+    ...                             "solver_status": "within 0.1"})
+    ...     solver_status(run)
+    'within 0.1'
+    """
+    return _candidate(run)["solver_status"]
+
+
+def _candidate(run: Run) -> _Candidate:
+    try:
+        return msgspec.convert(run.read("candidate"), _Candidate)
+    except msgspec.ValidationError as error:
         raise damaged(run, "candidate", "a candidate plan", error, stage="solve") from error
 
 
@@ -77,7 +112,7 @@ stage again
     )
 
 
-def _statistics(run: Run, family: families.Family) -> Any:
+def _statistics(run: Run, family: Family) -> Statistics:
     document = run.read("statistics")
     try:
         return family.room("statistics").Statistics.from_document(document)

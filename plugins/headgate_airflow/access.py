@@ -22,7 +22,8 @@ def requires(method: ResourceMethod) -> Dependency:
     def check(stream: str, request: Request, user: GetUserDep) -> None:
         requires_access_dag(method, param_dag_id=dag_of(stream))(request, user)
 
-    return Depends(check)
+    dependency: Dependency = Depends(check)
+    return dependency
 
 
 def may(user: BaseUser, method: ResourceMethod, stream: str) -> bool:

@@ -12,12 +12,13 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from headgate_airflow.places import APPS, REPOSITORY
+from headgate_airflow.places import package_folder
 
 ARCHIVE = "spark-classes-{}.jsa"
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -27,7 +28,7 @@ def archive_path(folder: Path) -> Path:
     """Return where the archive for this Java and this Spark lies, or would lie."""
     java = Path(os.environ.get("JAVA_HOME") or "/nowhere") / "release"
     told = java.read_bytes() if java.is_file() else b""
-    key = hashlib.sha256(told + str((version("pyspark"), REPOSITORY)).encode()).hexdigest()[:12]
+    key = hashlib.sha256(told + str((version("pyspark"), sys.prefix)).encode()).hexdigest()[:12]
     return folder / ARCHIVE.format(key)
 
 
@@ -47,10 +48,10 @@ class Rehearsal:
         self._written = Path(self._scratch.name) / "archive.jsa"
         copy = shutil.copytree(run, Path(self._scratch.name) / "run")
         options = [environment["SPARK_SUBMIT_OPTS"], f"-XX:ArchiveClassesAtExit={self._written}"]
+        app = package_folder("spark_apps") / "validate.py"
         self._process = subprocess.Popen(
-            ["spark-submit", "--master", "local[1]", str(APPS / "validate.py"), "--run", str(copy)],
-            env={**environment, "PYTHONPATH": str(REPOSITORY),
-                 "SPARK_SUBMIT_OPTS": " ".join([*options, QUIET])},
+            ["spark-submit", "--master", "local[1]", str(app), "--run", str(copy)],
+            env={**environment, "SPARK_SUBMIT_OPTS": " ".join([*options, QUIET])},
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 

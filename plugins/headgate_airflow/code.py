@@ -6,24 +6,28 @@ import hashlib
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from headgate_airflow.places import REPOSITORY
+from headgate_airflow.places import package_folder
 
 PACKAGES = ("planning", "expectations", "spark_apps")
 SUFFIXES = (".py", ".json", ".yaml")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 
 
-def code_archive(cache: Path, repository: Path = REPOSITORY) -> Path:
-    """Return the zip of the library, named after its content; made once per content."""
-    files = [
-        path
-        for package in PACKAGES
-        for path in sorted((repository / package).rglob("*"))
+def code_archive(cache: Path, packages: Iterable[Path] | None = None) -> Path:
+    """Return the zip of the library's installed packages, named after its content.
+
+    It is made once per content.
+    """
+    folders = packages if packages is not None else map(package_folder, PACKAGES)
+    content = [
+        (path.relative_to(folder.parent).as_posix(), path.read_bytes())
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
         if path.suffix in SUFFIXES and path.is_file()
     ]
-    content = [(path.relative_to(repository).as_posix(), path.read_bytes()) for path in files]
     digest = hashlib.sha256()
     for name, data in content:
         digest.update(f"{name}\0{len(data)}\0".encode())

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,7 +32,6 @@ from headgate_airflow.local import (
     is_free,
     wait_until,
 )
-from headgate_airflow.places import REPOSITORY
 from headgate_airflow.rest import Rest, RestError
 from planning import families
 from planning.artifacts import SigningKey
@@ -107,12 +107,12 @@ def demo_streams(folder: Path) -> list[StreamDefinition]:
     good, bad = load_folder(folder)
     for error in bad:
         print(f"headgate: left out, because the definition has mistakes:\n{error}", file=sys.stderr)
-    found = [definition for definition in good if definition.demo]
-    if not found:
+    demos = [definition for definition in good if definition.demo]
+    if not demos:
         raise LocalAirflowError(
             f"{folder} has no demo stream; mark at least one definition with demo: true"
         )
-    return found
+    return demos
 
 
 def set_up(airflow: LocalAirflow) -> Home:
@@ -182,8 +182,8 @@ def _reason(rest: Rest, run: Watched, task: dict[str, Any]) -> str:
     if not task["try_number"]:
         return ""
     lines = rest.log(run.dag_id, run.run_id, task["task_id"], task["try_number"])
-    found = [line.removeprefix(SKIPPING) for line in lines if line.startswith(SKIPPING)]
-    return f":{found[-1]}" if found else ""
+    reasons = [line.removeprefix(SKIPPING) for line in lines if line.startswith(SKIPPING)]
+    return f":{reasons[-1]}" if reasons else ""
 
 
 def explain_failure(rest: Rest, run: Watched) -> str:
@@ -298,7 +298,7 @@ def up(airflow: LocalAirflow) -> int:
         wait_until(rest.is_up, airflow, START_S, "the start of Airflow")
         for definition in definitions:
             name = dag_id(definition)
-            wait_until(lambda name=name: rest.has_dag(name), airflow, START_S, f"parsing {name}")
+            wait_until(partial(rest.has_dag, name), airflow, START_S, f"parsing {name}")
             rest.end_active_runs(name)
             land_demo(home, definition)
             rest.trigger(name)
@@ -344,8 +344,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m headgate_airflow.embedded")
     parser.add_argument("command", choices=("run", "up"))
     parser.add_argument("--port", type=int, help="without: a free one to run, 8080 for up")
-    parser.add_argument("--var", type=Path, default=REPOSITORY / "var", help="where all is kept")
-    parser.add_argument("--streams", type=Path, default=REPOSITORY / "dags" / "streams")
+    parser.add_argument("--var", type=Path, default=Path("var"), help="where everything is kept")
+    parser.add_argument("--streams", type=Path, default=Path("dags/streams"))
     parser.add_argument("--database", help="URL of Airflow's database; a file below var without")
     arguments = parser.parse_args(argv)
     command = {"run": run, "up": up}[arguments.command]

@@ -58,12 +58,12 @@ def scalar_schemas(definition: StreamDefinition) -> dict[str, dict[str, Any]]:
     """Return the JSON Schema of every parameter that is one number, text or switch."""
     schema = type(definition.parameters).model_json_schema()
     known = schema.get("$defs", {})
-    found = {}
+    scalars = {}
     for name, field in schema.get("properties", {}).items():
         scalar = _scalar(field, known)
         if scalar is not None:
-            found[name] = scalar
-    return found
+            scalars[name] = scalar
+    return scalars
 
 
 def allowed(schema: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ import psutil
 
 from headgate_airflow.class_archive import java_options
 from headgate_airflow.java import java_problem
-from headgate_airflow.places import REPOSITORY
+from headgate_airflow.places import package_folder
 from planning.errors import PlanningError
 
 HOST = "127.0.0.1"
@@ -72,12 +72,15 @@ def is_free(port: int) -> bool:
 class LocalAirflow:
     """One Airflow below ``folder``; use it as a context manager, so that nothing stays running.
 
-    Its metadata database is a file below ``folder``, unless ``database`` is the URL of another.
+    Its DAG files are those in ``dags`` and its stream definitions those in ``streams``, by default
+    the ones of the working directory. Its metadata database is a file below ``folder``, unless
+    ``database`` is the URL of another.
     """
 
     folder: Path
     port: int
-    streams: Path = REPOSITORY / "dags" / "streams"
+    streams: Path = field(default_factory=lambda: Path("dags/streams").absolute())
+    dags: Path = field(default_factory=lambda: Path("dags").absolute())
     schedules: bool = True
     database: str | None = None
     processes: dict[str, psutil.Popen] = field(default_factory=dict)
@@ -120,7 +123,7 @@ class LocalAirflow:
         bundle = {
             "name": "headgate",
             "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-            "kwargs": {"path": str(REPOSITORY / "dags"), "refresh_interval": 10},
+            "kwargs": {"path": str(self.dags), "refresh_interval": 10},
         }
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
         inherited.pop("PYTHONDONTWRITEBYTECODE", None)  # would recompile Airflow at every start
@@ -142,7 +145,6 @@ class LocalAirflow:
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "6",
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
@@ -197,7 +199,7 @@ class LocalAirflow:
         name = "-".join(arguments[:2])
         with self._log(name).open("ab") as log:
             done = subprocess.run(
-                _airflow(*arguments), env=self.environment(), cwd=REPOSITORY,
+                _airflow(*arguments), env=self.environment(), cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
         if done.returncode:
@@ -209,7 +211,7 @@ class LocalAirflow:
         for name in components:
             with self._log(name).open("ab") as log:
                 self.processes[name] = psutil.Popen(
-                    _airflow(*COMPONENTS[name]), env=self.environment(), cwd=REPOSITORY,
+                    _airflow(*COMPONENTS[name]), env=self.environment(), cwd=self.folder,
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )  # fmt: skip
@@ -284,8 +286,8 @@ class LocalAirflow:
 
     def _dag_digest(self) -> str:
         """Digest of everything that shapes the DAGs."""
-        folders = [REPOSITORY / "dags", REPOSITORY / "plugins", self.streams]
-        folders.append(REPOSITORY / "planning")
+        packages = [package_folder(name) for name in ("headgate_airflow", "planning")]
+        folders = [self.dags, self.streams, *packages]
         shape = (self.streams, self.schedules, self._database_digest())
         digest = hashlib.sha256(str(shape).encode())
         for path in sorted({p for folder in folders for p in folder.rglob("*")}):

@@ -26,11 +26,12 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from headgate_airflow import places
 from headgate_airflow.code import code_archive
 from headgate_airflow.form import overrides
 from headgate_airflow.java import java_problem
+from headgate_airflow.lineage import StageLineage
 from headgate_airflow.links import DataDocsLink, PlanLink
-from headgate_airflow.places import APPS, REPOSITORY, cache_folder
 from planning.errors import PlanningError, StoreError
 from planning.home import Home
 from planning.stages.run import MADE_AHEAD, Run
@@ -70,11 +71,11 @@ def planning_errors() -> Iterator[None]:
 
 def run_of(stream: str, context: Context) -> tuple[Home, Run]:
     """Return the home and the folder of the run that a task belongs to."""
-    home = Home.from_environment()
+    home = places.home()
     return home, Run.of(home, stream, context["run_id"])
 
 
-class StageOperator(BaseOperator):
+class StageOperator(StageLineage, BaseOperator):
     """Base of the stages that run inside the task."""
 
     ui_color = "#e7f0f5"
@@ -96,6 +97,8 @@ class StageOperator(BaseOperator):
 
 class CollectOperator(StageOperator):
     """Take the samples that no run has used yet, and fix the definition for this run."""
+
+    stage_name = "collect"
 
     def __init__(self, *, definition: StreamDefinition, **kwargs: Any) -> None:
         super().__init__(stream=definition.stream, **kwargs)
@@ -126,6 +129,8 @@ class CollectOperator(StageOperator):
 class SolveOperator(StageOperator):
     """Compute the candidate plan from the statistics."""
 
+    stage_name = "solve"
+
     def stage(self, home: Home, run: Run, context: Context) -> dict[str, Any]:
         """Solve."""
         from planning.stages.solve import solve
@@ -135,6 +140,8 @@ class SolveOperator(StageOperator):
 
 class GateOperator(StageOperator):
     """Try the candidate on samples it has not seen, and decide."""
+
+    stage_name = "gate"
 
     def stage(self, home: Home, run: Run, context: Context) -> dict[str, Any]:
         """Judge."""
@@ -148,6 +155,7 @@ class GateOperator(StageOperator):
 class PublishOperator(StageOperator):
     """Publish what the gate let through, once per run, and tell those who wait for it."""
 
+    stage_name = "publish"
     operator_extra_links = (PlanLink(),)
 
     def __init__(self, *, asset: Asset, **kwargs: Any) -> None:
@@ -175,19 +183,19 @@ def _why_not(verdict: dict[str, Any]) -> str:
     return "dry run: the plan passed the gate and was not published"
 
 
-class SparkAppOperator(SparkSubmitOperator):
+class SparkAppOperator(StageLineage, SparkSubmitOperator):
     """Submit one of ``spark_apps``.
 
     The master is the one that the connection ``spark_default`` names, or this machine if there is
-    no such connection. A master elsewhere gets the library as a zip file; here it is imported from
-    where it lies, so that kernels compiled once stay compiled.
+    no such connection. A master elsewhere, or another Python, gets the library as a zip file; this
+    Python imports what is installed, so that kernels compiled once stay compiled.
     """
 
     ui_color = "#fbeee0"
 
     def __init__(self, *, stream: str, app: str, **kwargs: Any) -> None:
         super().__init__(
-            application=str(APPS / app),
+            application=str(places.package_folder("spark_apps") / app),
             name=f"headgate {stream} {app}",
             conf={"spark.log.level": "WARN"},
             verbose=False,
@@ -199,12 +207,9 @@ class SparkAppOperator(SparkSubmitOperator):
         """Submit the application and wait for its end."""
         home, run = run_of(self.stream, context)
         self.application_args = self.arguments(home, run)
-        if _master(self._conn_id).startswith("local"):
-            paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        else:
-            self.py_files = str(code_archive(cache_folder(home)))
         _prepare_environment()
+        if not (_master(self._conn_id).startswith("local") and _is_this_python()):
+            self.py_files = str(code_archive(places.cache_folder(home)))
         if problem := java_problem(os.environ):
             raise AirflowFailException(problem)
         try:
@@ -227,6 +232,7 @@ class SparkAppOperator(SparkSubmitOperator):
 class ValidateOperator(SparkAppOperator):
     """Validate a run's samples; a rejected batch stops the run without a retry."""
 
+    stage_name = "validate"
     operator_extra_links = (DataDocsLink(),)
 
     def __init__(self, *, family: str, **kwargs: Any) -> None:
@@ -255,6 +261,8 @@ class StatisticsOperator(SparkAppOperator):
     Validate has usually made them in its own Spark session; cleared and run again, this stage
     makes them anew.
     """
+
+    stage_name = "statistics"
 
     def __init__(self, *, family: str, **kwargs: Any) -> None:
         super().__init__(app=STATISTICS_APPS[family], **kwargs)
@@ -291,6 +299,12 @@ def _master(connection_id: str) -> str:
         os.environ[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(here)
         return here["host"]
     return connection.host or ""
+
+
+def _is_this_python() -> bool:
+    """Whether Spark will run the Python of this very environment."""
+    python = os.environ["PYSPARK_PYTHON"]
+    return os.path.dirname(shutil.which(python) or python) == os.path.dirname(sys.executable)
 
 
 def _prepare_environment() -> None:

@@ -1,20 +1,33 @@
-"""Where the parts of an installation are: the code, the stream definitions, the cache."""
+"""Where the parts of an installation are: the home, the installed packages, the cache."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from importlib import resources
 from pathlib import Path
 
 from planning.home import Home
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-APPS = REPOSITORY / "spark_apps"
+
+def home() -> Home:
+    """Return the home that ``HEADGATE_HOME`` names, else the folder ``headgate`` in Airflow's own.
+
+    Airflow's processes work in whatever folder they were started in, so that the library's own
+    default would differ between them. The choice is left in the environment for what a task starts.
+    """
+    airflow = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    os.environ["HEADGATE_HOME"] = os.environ.get("HEADGATE_HOME") or str(airflow / "headgate")
+    return Home.from_environment()
 
 
-def streams_folder() -> Path:
-    """Return the folder of stream definitions: ``HEADGATE_STREAMS``, else the repository's."""
-    return Path(os.environ.get("HEADGATE_STREAMS") or REPOSITORY / "dags" / "streams")
+def package_folder(package: str) -> Path:
+    """Return the folder of an installed package.
+
+    >>> (package_folder("spark_apps") / "validate.py").is_file()
+    True
+    """
+    return Path(str(resources.files(package)))
 
 
 def cache_folder(home: Home) -> Path:

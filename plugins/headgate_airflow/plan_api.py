@@ -18,10 +18,11 @@ from sqlalchemy.orm import Session
 
 from headgate_airflow import views
 from headgate_airflow.access import dag_of, may, requires
+from headgate_airflow.catalog import planned_streams
+from headgate_airflow.places import home
 from headgate_airflow.texts import asset_name
 from planning.artifacts import Manifest, SigningKey
 from planning.artifacts.manifest import Encoding, encode
-from planning.home import Home
 
 router = APIRouter(prefix="/api")
 IfNoneMatch = Annotated[str | None, Header()]
@@ -37,22 +38,23 @@ class Rollback(BaseModel):
 
 
 @router.get("/streams")
-def streams(user: GetUserDep) -> list[dict[str, Any]]:
+def streams(user: GetUserDep, session: SessionDep) -> list[dict[str, Any]]:
     """List the streams that the user may see."""
-    rows = views.stream_rows(Home.from_environment(), lambda name: may(user, "GET", name))
+    planned = planned_streams(session)
+    rows = views.stream_rows(home(), planned, lambda name: may(user, "GET", name))
     return [_stream(row) for row in rows]
 
 
 @router.get("/streams/{stream}/latest", dependencies=[requires("GET")])
 def latest(stream: str, if_none_match: IfNoneMatch = None) -> Response:
     """Return the manifest of the version in force, byte for byte as signed."""
-    return _manifest(Home.from_environment().store().latest(stream), if_none_match)
+    return _manifest(home().store().latest(stream), if_none_match)
 
 
 @router.get("/streams/{stream}/versions/{version}", dependencies=[requires("GET")])
 def version(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
     """Return one version's manifest."""
-    store = Home.from_environment().store()
+    store = home().store()
     return _manifest(store.manifest(stream, version), if_none_match)
 
 
@@ -71,14 +73,13 @@ def plan_bin(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Re
 @router.get("/streams/{stream}/versions/{version}/what-if", dependencies=[requires("GET")])
 def what_if(stream: str, version: int, load: float) -> dict[str, Any]:
     """Return what one version promises at a load."""
-    return views.what_if(Home.from_environment(), stream, version, load)
+    return views.what_if(home(), stream, version, load)
 
 
 @router.get("/streams/{stream}/acknowledgements", dependencies=[requires("GET")])
 def acknowledgements(stream: str) -> list[dict[str, Any]]:
     """Return which node has which version in force."""
-    found = Home.from_environment().store().acknowledgements(stream)
-    return [msgspec.to_builtins(word) for word in found]
+    return [msgspec.to_builtins(word) for word in home().store().acknowledgements(stream)]
 
 
 @router.post("/streams/{stream}/rollback", dependencies=[requires("PUT")], status_code=201)
@@ -88,11 +89,11 @@ def rollback(
     """Publish an old version's plan as the newest one, and tell those who wait for plans."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "send the request as application/json")
-    home = Home.from_environment()
-    published = home.store().rollback(
+    here = home()
+    published = here.store().rollback(
         stream,
         body.to_version,
-        signer=SigningKey.load_or_create(home.keys),
+        signer=SigningKey.load_or_create(here.keys),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         reason=f"{body.reason} ({user.get_name()})",
     )
@@ -148,7 +149,7 @@ def _manifest(manifest: Manifest, if_none_match: str | None) -> Response:
 def _payload(
     stream: str, version: int, encoding: Encoding, media_type: str, if_none_match: str | None
 ) -> Response:
-    store = Home.from_environment().store()
+    store = home().store()
     manifest = store.manifest(stream, version)
     tag = manifest.payloads.of(encoding).digest
     return _tagged(store.payload(manifest, encoding), tag, media_type, if_none_match)

@@ -67,13 +67,13 @@ class Rest:
     def tasks_since(self, begin: datetime) -> list[dict[str, Any]]:
         """Return the task instances of all runs due since ``begin``, a page of them per call."""
         query = {"run_after_gte": begin.isoformat(), "order_by": "id", "limit": PAGE}
-        found: list[dict[str, Any]] = []
+        tasks: list[dict[str, Any]] = []
         while True:
-            page = urllib.parse.urlencode({**query, "offset": len(found)})
+            page = urllib.parse.urlencode({**query, "offset": len(tasks)})
             answer = self.call("GET", f"/api/v2/dags/~/dagRuns/~/taskInstances?{page}")
-            found += answer["task_instances"]
-            if not answer["task_instances"] or len(found) >= answer["total_entries"]:
-                return found
+            tasks += answer["task_instances"]
+            if not answer["task_instances"] or len(tasks) >= answer["total_entries"]:
+                return tasks
 
     def end_active_runs(self, dag_id: str) -> None:
         """Fail the runs that an Airflow which was stopped in their midst left unfinished."""

@@ -1,34 +1,27 @@
-"""What the Plans pages show, read from the store, the runs and the stream definitions."""
+"""What the Plans pages show, read from the store, the runs and the catalog of planned streams."""
 
 from __future__ import annotations
 
 import inspect
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate_airflow.places import streams_folder
+from headgate_airflow.catalog import PlannedStream
 from planning import families
 from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store
 from planning.errors import ArtifactError, NoPlan, PlanningError
 from planning.home import Home
 from planning.stages.run import Run
-from planning.streams import StreamDefinition, load_folder
 
 CURVE_POINTS = 101
 SHOWN_RUNS = 10
 SHOWN_CHARACTERS = 120
 DIGEST = re.compile("[0-9a-f]{64}")
 MINUTE, HOUR, DAY = 60, 3600, 86400
-
-
-def definitions() -> dict[str, StreamDefinition]:
-    """Return the usable stream definitions by name."""
-    good, _ = load_folder(streams_folder())
-    return {definition.stream: definition for definition in good}
 
 
 @dataclass(frozen=True)
@@ -74,30 +67,32 @@ class StreamView:
         return self.history.broken
 
 
-def stream_rows(home: Home, visible: Callable[[str], bool]) -> list[StreamRow]:
-    """Return the lines of the visible streams that are defined or have a plan, by name."""
-    store, defined = home.store(), definitions()
-    names = sorted({*defined, *store.streams()})
-    return [_row(home, store, name, defined.get(name)) for name in names if visible(name)]
+def stream_rows(
+    home: Home, planned: Mapping[str, PlannedStream], visible: Callable[[str], bool]
+) -> list[StreamRow]:
+    """Return the lines of the visible streams that are planned here or have a plan, by name."""
+    store = home.store()
+    names = sorted({*planned, *store.streams()})
+    return [_row(home, store, name, planned.get(name)) for name in names if visible(name)]
 
 
-def _row(home: Home, store: Store, stream: str, definition: StreamDefinition | None) -> StreamRow:
+def _row(home: Home, store: Store, stream: str, planned: PlannedStream | None) -> StreamRow:
     """Return a stream's line in the list; a damaged plan shows as such."""
     manifest, problem = None, ""
     try:
         manifest = store.latest(stream)
     except NoPlan:
-        if definition is None:
+        if planned is None:
             raise
     except ArtifactError as error:
         problem = str(error)
-    family = manifest.family if manifest else definition.family if definition else "?"
+    family = manifest.family if manifest else planned.family if planned else "?"
     nodes = list(store.acknowledgements(stream))
     current = [n for n in nodes if manifest is not None and n.version == manifest.version]
     return StreamRow(
         stream=stream,
         family=family,
-        description=definition.description.strip() if definition else "",
+        description=planned.description if planned else "",
         manifest=manifest,
         problem=problem,
         last_run=next(iter(runs(home, stream, 1)), None),
@@ -106,10 +101,10 @@ def _row(home: Home, store: Store, stream: str, definition: StreamDefinition | N
     )
 
 
-def stream_view(home: Home, stream: str) -> StreamView:
+def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> StreamView:
     """Return a stream's page."""
     store = home.store()
-    row = _row(home, store, stream, definitions().get(stream))
+    row = _row(home, store, stream, planned)
     try:
         history = store.history(stream)
     except NoPlan:
@@ -128,9 +123,9 @@ def runs(home: Home, stream: str, count: int) -> list[RunRow]:
     folder = home.runs / stream
     if not folder.exists():
         return []
-    found = [path for path in folder.iterdir() if path.is_dir()]
-    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    return [_run_row(Run(path)) for path in found[:count]]
+    folders = [path for path in folder.iterdir() if path.is_dir()]
+    folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    return [_run_row(Run(path)) for path in folders[:count]]
 
 
 def _run_row(run: Run) -> RunRow:

@@ -6,21 +6,22 @@ Everything asks for Airflow's log-in, and for rights on the stream's planning DA
 from __future__ import annotations
 
 import mimetypes
-from pathlib import Path
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_authenticated
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.exceptions import HTTPException
 
 from headgate_airflow import plan_api, views
 from headgate_airflow.access import dag_of, may, requires
+from headgate_airflow.catalog import planned_streams
+from headgate_airflow.places import home
 from planning.errors import ArtifactError, InvalidInput, NoPlan, PlanningError, StoreError
-from planning.home import Home
 from planning.streams import NAME
 
 STATUS = {NoPlan: 404, InvalidInput: 422, ArtifactError: 500, StoreError: 503}
@@ -42,7 +43,7 @@ app = FastAPI(
 app.include_router(plan_api.router)
 
 templates = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=PackageLoader("headgate_airflow"),
     autoescape=select_autoescape(default=True),
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -53,23 +54,25 @@ templates.tests["expired"] = views.expired
 
 
 @app.get("/", response_class=HTMLResponse)
-def plans(request: Request, user: GetUserDep) -> HTMLResponse:
+def plans(request: Request, user: GetUserDep, session: SessionDep) -> HTMLResponse:
     """Show the list of streams."""
-    rows = views.stream_rows(Home.from_environment(), lambda name: may(user, "GET", name))
+    rows = views.stream_rows(home(), planned_streams(session), lambda name: may(user, "GET", name))
     return _page(request, "plans.html", rows=rows)
 
 
 @app.get("/streams/{stream}", response_class=HTMLResponse, dependencies=[requires("GET")])
-def stream_page(request: Request, stream: str, user: GetUserDep) -> HTMLResponse:
+def stream_page(
+    request: Request, stream: str, user: GetUserDep, session: SessionDep
+) -> HTMLResponse:
     """Show one stream: what is in force, what it promises, its history and its nodes."""
-    view = views.stream_view(Home.from_environment(), stream)
+    view = views.stream_view(home(), stream, planned_streams(session).get(stream))
     return _page(request, "stream.html", view=view, row=view.row, may_edit=may(user, "PUT", stream))
 
 
 @app.get("/streams/{stream}/diff", response_class=HTMLResponse, dependencies=[requires("GET")])
 def diff_page(request: Request, stream: str, old: int, new: int) -> HTMLResponse:
     """Show what differs between two versions."""
-    difference = Home.from_environment().store().diff(stream, old, new)
+    difference = home().store().diff(stream, old, new)
     return _page(request, "diff.html", difference=difference, stream=stream)
 
 
@@ -78,7 +81,7 @@ def picture(
     stream: str, version: int, load: Annotated[float | None, Query(ge=0, le=1)] = None
 ) -> Response:
     """Return a picture of a version's plan."""
-    image = views.picture(Home.from_environment(), stream, version, load)
+    image = views.picture(home(), stream, version, load)
     headers = {"Cache-Control": "private, max-age=600"}
     return Response(image, media_type="image/png", headers=headers)
 
@@ -89,7 +92,7 @@ def data_docs(stream: str, path: str) -> Response:
     parts = [part for part in path.split("/") if part]
     if ".." in parts or not NAME.fullmatch(stream):
         raise HTTPException(404, "no such page")
-    file = Home.from_environment().validation.joinpath(stream, *parts)
+    file = home().validation.joinpath(stream, *parts)
     try:
         data = file.read_bytes()
     except (OSError, ValueError):

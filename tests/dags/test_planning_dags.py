@@ -30,6 +30,46 @@ def test_the_demo_streams_parse_without_import_errors(repository, airflow_db, mo
         assert [task.task_id for task in dag.topological_sort()] == STAGES
 
 
+def test_a_dag_file_of_two_lines_is_complete(
+    repository, tmp_path, airflow_db, stream_text, monkeypatch
+):
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.delenv("HEADGATE_STREAMS", raising=False)
+    folder = tmp_path / "dags"
+    (folder / "definitions").mkdir(parents=True)
+    (folder / "definitions" / "ticks.yaml").write_text(stream_text, encoding="utf-8")
+    (folder / "planning.py").write_text(
+        "from headgate_airflow import planning_dags\n"
+        "globals().update(planning_dags('definitions'))\n"
+    )
+    bag = DagBag(dag_folder=str(folder))
+    assert bag.import_errors == {}
+    assert list(bag.dags) == ["plan_ticks"]
+    assert bag.dags["plan_ticks"].fileloc == str(folder / "planning.py")
+
+
+def test_a_missing_folder_of_definitions_is_said(tmp_path, airflow_db, monkeypatch):
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.delenv("HEADGATE_STREAMS", raising=False)
+    (tmp_path / "planning.py").write_text(
+        "from headgate_airflow import planning_dags\nglobals().update(planning_dags('nowhere'))\n"
+    )
+    (error,) = DagBag(dag_folder=str(tmp_path)).import_errors.values()
+    assert f"the folder of stream definitions must exist, got {tmp_path / 'nowhere'}" in error
+
+
+def test_importing_the_package_loads_neither_airflow_nor_anything_heavy():
+    """Every Airflow process imports it, and most need only one of its parts."""
+    program = "import sys, headgate_airflow; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"airflow", "numpy", "pydantic", *HEAVY}
+
+
 def test_structure_of_a_planning_dag(dag_bag):
     bag = dag_bag()
     assert bag.import_errors == {}

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from expectations import pairs, rules
 from planning.errors import InvalidInput
-from planning.sections import Attribute, Samples
+from planning.streams import StreamDefinition, parse
 
 
-def definition(**changes: Any) -> Any:
-    given: dict[str, Any] = {
+def definition(**changes: Any) -> StreamDefinition:
+    document: dict[str, Any] = {
         "stream": "news",
-        "attributes": (
-            Attribute(name="agency", type="category", values=("first", "second")),
-            Attribute(name="time_s", domain=(0, 1e9)),
-            Attribute(name="item", type="int", domain=(-1, 99)),
-        ),
-        "samples": Samples(min_rows=10, expectations="pairs"),
-        "parameters": SimpleNamespace(stream="agency"),
+        "family": "joins",
+        "attributes": [
+            {"name": "agency", "type": "category", "values": ["first", "second"]},
+            {"name": "time_s", "domain": [0, 1e9]},
+            {"name": "item", "type": "int", "domain": [-1, 99]},
+        ],
+        "samples": {"min_rows": 10},
+        "parameters": {"stream": "agency"},
     }
-    return SimpleNamespace(**(given | changes))
+    return parse({**document, **changes}, "news.yaml")
 
 
 def test_both_streams_must_occur_and_items_may_be_absent() -> None:
@@ -45,10 +45,10 @@ def test_both_streams_must_occur_and_items_may_be_absent() -> None:
 
 
 def test_a_separate_time_column_is_asked_for() -> None:
-    made = definition(samples=Samples(time_column="landed_at", max_age_s=60))
+    made = definition(samples={"time_column": "landed_at", "max_age_s": 60})
     assert pairs.build_suite(made)["meta"]["columns"]["landed_at"] == "time"
 
 
 def test_without_a_stream_attribute_it_is_refused_with_the_remedy() -> None:
     with pytest.raises(InvalidInput, match="category with two values .* parameters.stream"):
-        pairs.build_suite(definition(parameters=SimpleNamespace(stream="time_s")))
+        pairs.build_suite(definition(family="sifter", parameters={}))

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from expectations import rules
-from planning import families
+from planning.stages.batch_rules import EXISTS
 from planning.streams import StreamDefinition, parse
-
-
-@pytest.fixture(autouse=True)
-def _family_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = tuple(dict.fromkeys((*families.NAMES, "attributes")))
-    monkeypatch.setattr(families, "NAMES", names)
 
 
 def definition(**parameters: Any) -> StreamDefinition:
@@ -44,7 +36,7 @@ def test_only_what_names_or_orders_a_tuple_is_required() -> None:
     assert columns_of(suite, rules.NOT_NULL) == ["sequence", "who", "y", "at"]
     assert columns_of(suite, rules.BETWEEN) == ["sequence", "x", "y", "at"]
     assert columns_of(suite, rules.IN_SET) == ["who"]
-    assert columns_of(suite, rules.EXISTS) == ["sequence", "who", "x", "y", "at"]
+    assert columns_of(suite, EXISTS) == ["sequence", "who", "x", "y", "at"]
 
 
 def test_a_shared_channel_needs_its_stream() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from expectations import building, rules
 from planning.errors import InvalidInput
+from planning.stages.batch_rules import EXISTS
 from planning.streams import StreamDefinition, parse
 
 
@@ -33,7 +34,7 @@ def kwargs_of(suite: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def test_tuples_ask_for_every_attribute_inside_its_domain():
     suite = rules.suite_for(definition(samples={"min_rows": 7}))
     assert suite["meta"]["columns"] == {"x": "float", "y": "int", "kind": "category"}
-    assert [k["column"] for k in kwargs_of(suite, rules.EXISTS)] == ["x", "y", "kind"]
+    assert [k["column"] for k in kwargs_of(suite, EXISTS)] == ["x", "y", "kind"]
     assert [k["column"] for k in kwargs_of(suite, rules.NOT_NULL)] == ["x", "y", "kind"]
     assert kwargs_of(suite, rules.BETWEEN) == [
         {"column": "x", "min_value": 0.0, "max_value": 10.0},
@@ -83,14 +84,14 @@ def test_positions_without_axes_are_refused_with_the_remedy():
     flat = definition(
         attributes=[{"name": "lon", "domain": [0, 1]}], samples={"expectations": "positions"}
     )
-    with pytest.raises(InvalidInput, match="must name x and y .* got lon; rename"):
+    with pytest.raises(InvalidInput, match="must name x, y for .* got lon; rename"):
         rules.suite_for(flat)
 
 
 def test_row_rules_are_told_from_batch_rules_and_tolerate_a_share():
     rows, batch = rules.split(rules.suite_for(definition()))
     assert {e["type"] for e in rows} == {rules.NOT_NULL, rules.BETWEEN, rules.IN_SET}
-    assert {e["type"] for e in batch} == {rules.EXISTS, "expect_table_row_count_to_be_between"}
+    assert {e["type"] for e in batch} == {EXISTS, "expect_table_row_count_to_be_between"}
     assert {e["kwargs"]["mostly"] for e in rules.tolerant(rows, 0.25)} == {0.75}
     assert all("mostly" not in e["kwargs"] for e in rows)
 

@@ -11,7 +11,7 @@ import pytest
 from upath import UPath
 
 from planning.errors import StatisticsError
-from planning.samples import blamed, in_domain, read_columns, read_json_lines, typed
+from planning.samples import broken_rules, in_domain, read_columns, read_json_lines, typed
 from planning.streams import parse
 
 MOMENT = datetime(2024, 2, 29, 12, 30, 0, 250_000, tzinfo=UTC)
@@ -109,7 +109,47 @@ def test_texts_in_a_number_column_are_numbers_or_outside_the_domain():
     assert columns["heat"].dtype == np.float64
     assert columns["machine"].tolist() == ["1", "2", "1", "2"]
     assert in_domain(columns, definition).tolist() == [True, False, True, True]
-    assert "heat in 1 rows" in blamed(columns, definition)
+    assert {reason: rows.tolist() for reason, rows in broken_rules(given, definition).items()} == {
+        "heat is not a number": [False, True, False, False]
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("price", 100.5, "price is outside [0, 100]"),
+        ("price", None, "price is missing"),
+        ("price", "abc", "price is not a number"),
+        ("price", "1e400", "price is not finite"),
+        ("volume", 1.5, "volume is not a whole number"),
+        ("volume", "1.5", "volume is not a whole number"),
+        ("side", "hold", "side is not one of buy, sell"),
+        ("side", None, "side is missing"),
+        ("at", "yesterday", "at is not a time (seconds since 1970 or ISO 8601)"),
+        ("at", None, "at is missing"),
+        ("at", 2000.0, "at is outside (-inf, 1300]"),
+    ],
+)
+def test_a_bad_value_has_the_reason_that_spark_gives(name, value, reason):
+    definition = parse(
+        {
+            "stream": "ticks",
+            "family": "sifter",
+            "attributes": [
+                {"name": "price", "domain": [0, 100]},
+                {"name": "volume", "type": "int", "domain": [0, 1000]},
+                {"name": "side", "type": "category", "values": ["buy", "sell"]},
+            ],
+            "samples": {"time_column": "at", "max_age_s": 60},
+        },
+        "ticks.yaml",
+    )
+    row = {"price": "7.5", "volume": 3.0, "side": "buy", "at": "1970-01-01T00:16:40Z"}
+    good = {n: np.array([v], dtype=object) for n, v in row.items()}
+    assert broken_rules(good, definition, latest_s=1300.0) == {}
+    assert typed(good, definition)["at"].tolist() == [1000.0]
+    bad = {**good, name: np.array([value], dtype=object)}
+    assert list(broken_rules(bad, definition, latest_s=1300.0)) == [reason]
 
 
 def test_files_of_different_types_are_named(tmp_path):

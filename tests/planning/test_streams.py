@@ -69,7 +69,7 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     )
     assert found == [
         (1, "stream"),
-        (5, "attributes[1]"),
+        (5, "attributes[1].domain"),
         (7, "gate.holdout"),
         (9, "parameters.regions"),
         (10, "parameters.fairnes_threshold"),
@@ -209,8 +209,8 @@ def test_an_unknown_field_gets_a_suggestion(
             "fit",
             "inputs: [uploads]",
             "inputs: [upload]",
-            "parameters.network: operator decode must read an input or operator, got unknown "
-            "stream 'upload'",
+            "parameters.network.operators[0].inputs[0]: operator decode must read an input or "
+            "operator, got unknown stream 'upload'",
         ),
         (
             "joins",

@@ -13,7 +13,7 @@ import pytest
 
 airflow_setup.prepare()
 
-from headgate_airflow.local import free_port  # noqa: E402, found where prepare() says
+from headgate_airflow.local import free_port  # noqa: E402, imports Airflow
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,10 @@ import pytest
 pytestmark = pytest.mark.airflow
 
 
-@pytest.mark.parametrize("module", ["embedded", "form", "java", "texts", "views"])
+MODULES = ["embedded", "form", "java", "lineage", "places", "texts", "views"]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"headgate_airflow.{module}"))
     assert result.attempted > 0

@@ -31,8 +31,8 @@ def embedded(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "headgate_airflow.embedded", *arguments]
 
 
-def environment(repository: Path, **changes: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(repository / "plugins"), **changes}
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, **changes}
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -66,7 +66,7 @@ def test_a_taken_port_is_said_in_one_sentence(tmp_path, repository, demo):
         port = taken.getsockname()[1]
         done = subprocess.run(
             embedded("up", "--port", str(port), "--var", str(tmp_path), "--streams", str(demo)),
-            env=environment(repository), capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr
@@ -77,7 +77,7 @@ def test_a_taken_port_is_said_in_one_sentence(tmp_path, repository, demo):
 def test_without_java_there_is_a_paragraph_and_no_trace(tmp_path, repository, demo):
     done = subprocess.run(
         embedded("run", "--var", str(tmp_path), "--streams", str(demo)),
-        env=environment(repository, JAVA_HOME="/nowhere"),
+        env=environment(JAVA_HOME="/nowhere"),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
@@ -90,7 +90,7 @@ def test_without_demo_streams_there_is_nothing_to_run(tmp_path, repository):
     (tmp_path / "none").mkdir()
     done = subprocess.run(
         embedded("run", "--var", str(tmp_path / "var"), "--streams", str(tmp_path / "none")),
-        env=environment(repository), capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert "no demo stream" in done.stderr
@@ -124,7 +124,7 @@ def test_what_a_killed_predecessor_left_is_cleared_away(tmp_path, repository):
 
     done = subprocess.run(
         [sys.executable, "-c", START_AND_VANISH, str(tmp_path)],
-        env=environment(repository), check=False,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 9
     assert processes_of(tmp_path)
@@ -170,7 +170,7 @@ def test_up_shows_the_way_in_and_leaves_nothing_behind(tmp_path, repository, dem
     with log.open("w") as output:
         up = subprocess.Popen(
             embedded("up", "--port", str(free_port()), "--var", str(var), "--streams", str(demo)),
-            env=environment(repository), stdout=output, stderr=subprocess.STDOUT,
+            stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
     end = time.monotonic() + 180
     while when not in log.read_text() or not processes_of(var):

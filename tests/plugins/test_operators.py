@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 from collections import defaultdict
 from types import SimpleNamespace
@@ -176,16 +177,15 @@ def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch, r
 
     told = tmp_path / "told"
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON PATH=$PYTHONPATH > {told}'
+    script = f'printf "%s\\n" "$@" PYSPARK_PYTHON=$PYSPARK_PYTHON > {told}'
     fake_spark_submit(tmp_path / "bin", script, monkeypatch)
     ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("a:b"))
     lines = told.read_text().splitlines()
     assert lines[lines.index("--master") + 1] == "local[2]"
     assert lines[lines.index("--run") + 1] == str(empty_home.runs / "ticks" / "a_b")
     assert lines[lines.index("--data-docs") + 1] == str(empty_home.validation / "ticks")
-    assert any(line.endswith("spark_apps/validate.py") for line in lines)
-    assert lines[-2].startswith("PYSPARK_PYTHON=/")
-    assert lines[-1] == f"PATH={repository}"
+    assert str(repository / "spark_apps" / "validate.py") in lines
+    assert lines[-1] == f"PYSPARK_PYTHON={sys.executable}"
     assert "--verbose" not in lines
     assert "--py-files" not in lines
     StatisticsOperator(task_id="statistics", stream="ticks", family="sifter").execute(context("r"))
@@ -206,9 +206,17 @@ def test_a_master_elsewhere_gets_the_library(empty_home, context, tmp_path, monk
         assert name in names
 
 
-def test_without_a_connection_spark_runs_here(
-    empty_home, context, tmp_path, monkeypatch, repository
-):
+def test_another_python_gets_the_library_too(empty_home, context, tmp_path, monkeypatch):
+    from headgate_airflow.operators import ValidateOperator
+
+    told = tmp_path / "told"
+    fake_spark_submit(tmp_path / "bin", f'printf "%s\\n" "$@" > {told}', monkeypatch)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/another/bin/python3")
+    ValidateOperator(task_id="validate", stream="ticks", family="sifter").execute(context("r"))
+    assert "--py-files" in told.read_text().splitlines()
+
+
+def test_without_a_connection_spark_runs_here(empty_home, context, tmp_path, monkeypatch):
     from airflow.utils.db import initdb
     from headgate_airflow.operators import ValidateOperator
 
@@ -233,16 +241,17 @@ def test_without_java_the_task_fails_with_the_remedy(empty_home, context, monkey
 def test_the_code_archive_is_named_after_its_content(tmp_path):
     from headgate_airflow.code import code_archive
 
-    repository = tmp_path / "repository"
-    (repository / "planning").mkdir(parents=True)
-    (repository / "planning" / "a.py").write_text("A = 1\n")
-    first = code_archive(tmp_path / "cache", repository)
+    package = tmp_path / "library" / "planning"
+    package.mkdir(parents=True)
+    (package / "a.py").write_text("A = 1\n")
+    first = code_archive(tmp_path / "cache", [package])
+    assert zipfile.ZipFile(first).namelist() == ["planning/a.py"]
     content = first.read_bytes()
-    assert code_archive(tmp_path / "cache", repository) == first
+    assert code_archive(tmp_path / "cache", [package]) == first
     first.unlink()
-    assert code_archive(tmp_path / "cache", repository).read_bytes() == content
-    (repository / "planning" / "a.py").write_text("A = 2\n")
-    assert code_archive(tmp_path / "cache", repository) != first
+    assert code_archive(tmp_path / "cache", [package]).read_bytes() == content
+    (package / "a.py").write_text("A = 2\n")
+    assert code_archive(tmp_path / "cache", [package]) != first
 
 
 def test_every_family_has_a_statistics_app(repository):

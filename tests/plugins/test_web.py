@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 
 import pytest
 
@@ -38,12 +39,10 @@ def server(repository):
 
 
 @pytest.fixture
-def as_user(server, home, streams, monkeypatch):
+def as_user(server, home):
     """Return headers that log a user of a role in."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    monkeypatch.setenv("HEADGATE_STREAMS", str(streams))
 
     def headers(role: str = "admin") -> dict[str, str]:
         user = SimpleAuthManagerUser(username=role, role=role)
@@ -52,14 +51,31 @@ def as_user(server, home, streams, monkeypatch):
     return headers
 
 
-def test_the_plugin_loads_without_errors(repository):
-    from airflow import plugins_manager
+def test_the_plugin_loads_once_although_its_folder_is_airflow_s_plugins_folder(repository, server):
+    from airflow import plugins_manager, settings
 
+    assert settings.PLUGINS_FOLDER == str(repository / "plugins")
     plugins, errors = plugins_manager._get_plugins()
     assert errors == {}
     (headgate,) = [plugin for plugin in plugins if plugin.name == "headgate"]
+    assert str(headgate.source).startswith("headgate==")
     (view,) = headgate.external_views
     assert (view["name"], view["destination"]) == ("Plans", "nav")
+    mounted = [route.path for route in server.app.routes if "headgate" in route.path]
+    assert mounted == ["/headgate"]
+
+
+def test_the_folder_registers_the_plugin_only_where_the_package_is_not_installed(
+    repository, monkeypatch
+):
+    from importlib import metadata
+
+    from headgate_airflow.plugin import HeadgatePlugin
+
+    path = str(repository / "plugins" / "headgate_plugin.py")
+    assert "HeadgatePlugin" not in runpy.run_path(path)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
+    assert runpy.run_path(path)["HeadgatePlugin"] is HeadgatePlugin
 
 
 def test_importing_the_plugin_loads_no_web_framework():
@@ -71,16 +87,13 @@ def test_importing_the_plugin_loads_no_web_framework():
         "import sys\n"
         "from airflow.plugins_manager import AirflowPlugin\n"
         "before = set(sys.modules)\n"
-        "import headgate_plugin\n"
+        "import headgate_airflow.plugin\n"
         "new = set(sys.modules) - before\n"
         "print([m for m in new if m.startswith(('fastapi', 'headgate_airflow.web'))])\n"
     )
-    from headgate_airflow.places import REPOSITORY
-
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        cwd=REPOSITORY / "plugins",
-    )  # fmt: skip
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -110,6 +123,47 @@ def test_the_list_of_streams(server, as_user):
     assert stream["version"] == 2
     assert stream["dag_id"] == "plan_ticks"
     assert (stream["nodes"], stream["nodes_current"]) == (2, 1)
+
+
+@pytest.fixture
+def planning_dags(server):
+    """Planning DAGs in Airflow's database, some without a usable definition."""
+    from airflow.models.dag import DagModel, DagTag
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    tags = {
+        "plan_parcels": ("headgate", "sifter", "post"),
+        "plan_odd": ("headgate", "broken-definition"),
+        "plan_holidays": ("sifter",),
+    }
+    with create_session() as session:
+        session.merge(DagBundleModel(name="tests"))
+        session.flush()
+        for dag_id, names in tags.items():
+            session.add(
+                DagModel(
+                    dag_id=dag_id, bundle_name="tests", fileloc="planning_dags.py", is_stale=False,
+                    description=f"What {dag_id} is about",
+                    tags=[DagTag(name=name, dag_id=dag_id) for name in names],
+                )
+            )  # fmt: skip
+    yield
+    with create_session() as session:
+        session.execute(delete(DagTag).where(DagTag.dag_id.in_(tags)))
+        session.execute(delete(DagModel).where(DagModel.dag_id.in_(tags)))
+
+
+def test_a_stream_without_a_plan_is_listed_if_a_dag_plans_it(server, as_user, planning_dags):
+    parcels, ticks = server.get("/headgate/api/streams", headers=as_user()).json()
+    assert (parcels["stream"], parcels["family"], parcels["version"]) == ("parcels", "sifter", None)
+    assert ticks["stream"] == "ticks"
+    html = {**as_user(), "Accept": "text/html"}
+    assert "What plan_parcels is about" in server.get("/headgate/", headers=html).text
+    page = server.get("/headgate/streams/parcels", headers=html)
+    assert page.status_code == 200
+    assert "What plan_parcels is about" in page.text
 
 
 def test_the_latest_manifest_is_the_signed_file_and_can_be_cached(server, as_user, home):
@@ -241,7 +295,7 @@ def test_pages(server, as_user):
     assert picture.content.startswith(b"\x89PNG")
 
 
-def test_pages_escape_what_others_wrote(server, as_user, home, streams):
+def test_pages_escape_what_others_wrote(server, as_user, home):
     from planning.artifacts import SigningKey, Store, TrustedKeys
 
     store = Store(home.plans, TrustedKeys.load(home.keys))

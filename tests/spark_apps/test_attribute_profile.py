@@ -8,17 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planning import families
-from planning.attributes.workload import Faults, stream
+from benchmarks.attributes.workload import Faults, stream
 from planning.streams import StreamDefinition, parse
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def _family_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = tuple(dict.fromkeys((*families.NAMES, "attributes")))
-    monkeypatch.setattr(families, "NAMES", names)
 
 
 def definition_of(columns: dict[str, Any], **parameters: Any) -> StreamDefinition:
@@ -138,7 +131,8 @@ def test_the_real_stream_gives_the_same_profile(spark: Any, shared_data: Any) ->
     """420,768 tuples with real nulls."""
     import pyarrow.parquet as pq
 
-    from planning.attributes import recorded, statistics
+    from benchmarks.attributes import recorded
+    from planning.attributes import statistics
     from spark_apps.attribute_profile import build
 
     path = shared_data / recorded.FILE

@@ -10,31 +10,28 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
-class Definition:
-    """What the app reads of a lira stream definition."""
+@pytest.fixture(scope="module")
+def fleet() -> Any:
+    from planning.streams import parse
 
-    family = "lira"
-    source = ""
-
-    def __init__(self) -> None:
-        from planning.lira.parameters import Parameters
-        from planning.sections import Attribute, Queries, Query
-
-        self.parameters = Parameters(regions=30, cells=16)
-        names = ("object_id", "time", "x", "y", "speed")
-        self.attributes = tuple(
-            Attribute(name=n, domain=(0, 3000 if n in "xy" else 1e6)) for n in names
-        )
-        self.queries = Queries(
-            inline=(
-                Query(ranges={"x": (200, 900), "y": (300, 1200)}),
-                Query(ranges={"x": (1500, 2100)}),
-            )
-        )
+    names = ("object_id", "time", "x", "y", "speed")
+    document = {
+        "stream": "fleet",
+        "family": "lira",
+        "attributes": [{"name": n, "domain": [0, 3000 if n in "xy" else 1e6]} for n in names],
+        "queries": {
+            "inline": [
+                {"ranges": {"x": [200, 900], "y": [300, 1200]}},
+                {"ranges": {"x": [1500, 2100]}},
+            ]
+        },
+        "parameters": {"regions": 30, "cells": 16},
+    }
+    return parse(document, "fleet.yaml")
 
 
 def tracks(seed: int) -> dict[str, np.ndarray]:
-    from planning.lira.trace import generate_trace
+    from planning.lira.demo.trace import generate_trace
 
     trace = generate_trace(seed, cars=40, seconds=80, side_m=3000)
     nodes, ticks, _ = trace.positions.shape
@@ -57,47 +54,35 @@ def frame(spark: Any, columns: dict[str, np.ndarray], partitions: int) -> Any:
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
-def test_spark_equals_numpy(spark, partitions):
+def test_spark_equals_numpy(spark, fleet, partitions):
     from planning.lira import statistics
     from spark_apps.statistics_grid import build
 
     columns = tracks(4)
-    reference = statistics.build(columns, Definition())
-    made = build(frame(spark, columns, partitions), Definition())
+    reference = statistics.build(columns, fleet)
+    made = build(frame(spark, columns, partitions), fleet)
     assert made.to_document() == reference.to_document()
     assert made.objects == 40
     assert made.reports[0] > made.reports[-1] > 0
 
 
-def test_samples_without_tracks_are_refused(spark):
+def test_samples_without_tracks_are_refused(spark, fleet):
     from planning.errors import StatisticsError
     from spark_apps.statistics_grid import build
 
     columns = {name: values[:40] for name, values in tracks(4).items()}
     columns["object_id"] = np.arange(40)
     with pytest.raises(StatisticsError, match="objects that move"):
-        build(frame(spark, columns, 2), Definition())
+        build(frame(spark, columns, 2), fleet)
 
 
-def test_the_app_reads_train_and_writes_the_statistics(spark, make_run):
+def test_the_app_reads_train_and_writes_the_statistics(spark, make_run, fleet):
     from planning.lira.statistics import build
-    from planning.streams import parse
     from spark_apps.session import spark_path
     from spark_apps.statistics_grid import main
 
-    names = ("object_id", "time", "x", "y", "speed")
-    document = {
-        "stream": "fleet",
-        "family": "lira",
-        "attributes": [
-            {"name": n, "domain": [0, 3000 if n in "xy" else 1e6]} for n in names
-        ],
-        "queries": {"inline": [{"ranges": {"x": [200, 900], "y": [300, 1200]}}]},
-        "parameters": {"regions": 30, "cells": 16},
-    }
-    definition = parse(document, "fleet.yaml")
-    run = make_run({}, definition)
+    run = make_run({}, fleet)
     columns = tracks(5)
     frame(spark, columns, 2).write.parquet(spark_path(run.train))
     assert main(["--run", run.uri]) == 0
-    assert run.read("statistics") == build(columns, definition).to_document()
+    assert run.read("statistics") == build(columns, fleet).to_document()

@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from planning.errors import StatisticsError
-from planning.sections import Attribute, Gate, Validity
+from planning.families import Definition
+from planning.joins.parameters import Parameters
+from planning.streams import parse
 
 pytestmark = pytest.mark.spark
 
 
-def definition(**parameters: Any) -> Any:
-    """Return what the app reads of a definition; column names with a dot and a space."""
-    from planning.joins.parameters import Parameters
-
-    return SimpleNamespace(
-        attributes=(
-            Attribute(name="the side", type="category", values=("a", "b")),
-            Attribute(name="at.s", type="float", domain=(-1e6, 1e6)),
-            Attribute(name="kind", type="category", values=("x", "y")),
-            *(Attribute(name=f"item.{k}", type="int", domain=(-1, 40)) for k in range(4)),
-        ),
-        parameters=Parameters(
-            stream="the side",
-            time="at.s",
-            type="kind",
-            items=tuple(f"item.{k}" for k in range(4)),
-            threshold=2,
-            window_s=(3.0, 5.0),
+def definition(**parameters: Any) -> Definition[Parameters]:
+    """Return a definition whose columns have a dot and a space in their names."""
+    items = [f"item.{k}" for k in range(4)]
+    document = {
+        "stream": "pairs",
+        "family": "joins",
+        "attributes": [
+            {"name": "the side", "type": "category", "values": ["a", "b"]},
+            {"name": "at.s", "domain": [-1e6, 1e6]},
+            {"name": "kind", "type": "category", "values": ["x", "y"]},
+            *({"name": name, "type": "int", "domain": [-1, 40]} for name in items),
+        ],
+        "parameters": {
+            "stream": "the side",
+            "time": "at.s",
+            "type": "kind",
+            "items": items,
+            "threshold": 2,
+            "window_s": [3.0, 5.0],
             **parameters,
-        ),
-        gate=Gate(),
-        validity=Validity(),
-    )
+        },
+    }
+    return parse(document, "pairs.yaml").of(Parameters)
 
 
 def samples(seed: int, rows: int, span: float = 200.0) -> dict[str, np.ndarray]:
@@ -74,8 +75,8 @@ def test_spark_equals_numpy(spark, seed, rows, parameters):
     columns = samples(seed, rows)
     expected = json.dumps(reference(columns, made).to_document(), sort_keys=True)
     for partitions in (1, 5):
-        found = build(frame(spark, columns, partitions), made)
-        assert json.dumps(found.to_document(), sort_keys=True) == expected
+        counted = build(frame(spark, columns, partitions), made)
+        assert json.dumps(counted.to_document(), sort_keys=True) == expected
 
 
 def test_one_silent_stream_is_refused(spark):
@@ -101,7 +102,7 @@ def test_a_hundred_million_pairs_without_writing_one_down(spark):
         "if(id % 10 < 8, 'x', 'y') as kind",
         *(f"cast(pmod(hash(id, {k}), 40) as double) as `item.{k}`" for k in range(4)),
     )
-    found = build(rows, made)
-    assert found.samples == 320_000
-    assert found.comparisons.sum() == pytest.approx(80 * 80 * 8 * 2000, rel=0.01)
-    assert 0 < found.hits.sum() < found.comparisons.sum()
+    counted = build(rows, made)
+    assert counted.samples == 320_000
+    assert counted.comparisons.sum() == pytest.approx(80 * 80 * 8 * 2000, rel=0.01)
+    assert 0 < counted.hits.sum() < counted.comparisons.sum()

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planning.examples import demo_definition
+from planning.streams import StreamDefinition
+
 pytestmark = pytest.mark.spark
 
 SCHEMA = (
@@ -15,17 +18,7 @@ SCHEMA = (
 )
 
 
-class Definition:
-    """What the app reads of a stream definition."""
-
-    def __init__(self, **parameters: Any) -> None:
-        from planning.fit import demo
-        from planning.fit.parameters import Parameters
-
-        self.parameters = Parameters(network=demo.network().to_document(), **parameters)
-
-
-def samples(definition: Definition, batch: int, periods: int) -> dict[str, np.ndarray]:
+def samples(definition: StreamDefinition, batch: int, periods: int) -> dict[str, np.ndarray]:
     """Return clean demo counts in random order; a few rows are gone, a few are there twice."""
     from planning.fit import demo
 
@@ -51,7 +44,7 @@ def test_spark_equals_numpy(spark, batch, size, partitions):
     from planning.fit import statistics
     from spark_apps.operator_statistics import build
 
-    definition = Definition(rate_sample=size)
+    definition = demo_definition("fit").with_parameters({"rate_sample": size})
     columns = samples(definition, batch, 120)
     reference = statistics.build(columns, definition)
     assert 60 < reference.periods < 120  # some periods lack an input
@@ -81,4 +74,4 @@ def test_no_complete_period_is_an_error_of_its_own(spark):
 
     lonely = spark.createDataFrame([(1, "images", 0, 0, 5, 0)], SCHEMA)
     with pytest.raises(StatisticsError, match="at least one period"):
-        build(lonely, Definition())
+        build(lonely, demo_definition("fit"))

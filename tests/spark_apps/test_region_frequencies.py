@@ -112,17 +112,16 @@ def test_flights_equal_numpy(spark, ticks, shared_data):
 def test_region_counts_have_one_row_per_filled_region(spark, ticks):
     from pyspark.testing import assertDataFrameEqual
 
-    from planning.sifter.partition import Partition
-    from planning.sifter.queries import parse
-    from planning.sifter.space import Space
+    from planning.sifter.model import Partition, Space
+    from planning.sifter.queries import pins_of
     from spark_apps.region_frequencies import region_counts
 
-    space = Space.of(ticks())
+    definition = ticks(parameters={"pins": ["side = 'sell'"]})
+    space = Space.of(definition)
     thirds = Partition.from_nested((0, 10.0, None, (0, 50.0, None, None)))
     rows = [(9.99, 1, "buy"), (10.0, 1, "buy"), (10.5, 2, "sell"), (None, 1, "buy")]
     given = spark.createDataFrame(rows, "price double, volume long, side string")
-    pins = parse([{"where": "side = 'sell'"}], space)
-    counted = region_counts(given, thirds, space, pins)
+    counted = region_counts(given, thirds, space, pins_of(definition))
     rows = [(0, 1, 0), (1, 2, 1)]
     expected = spark.createDataFrame(rows, "region long, tuples long, pinned long")
     assertDataFrameEqual(counted, expected)
@@ -138,6 +137,23 @@ def test_pinned_rows_are_all_counted_not_estimated_from_the_sample(spark, ticks)
     made = build(frame(spark, columns, 3), definition)
     assert made.pinned_fraction == pytest.approx((columns["side"] == "sell").mean())
     assert made.frequency.sum() + made.pinned_fraction == pytest.approx(1.0)
+
+
+def test_a_run_counts_for_its_own_copy_of_the_queries(spark, make_run, ticks):
+    """The file that the definition names is long gone, and no environment variable helps."""
+    from argparse import Namespace
+
+    from planning.sifter import statistics
+    from spark_apps.region_frequencies import work
+
+    definition = ticks(queries={"file": "asked.jsonl", "inline": []})
+    run = make_run({}, definition)
+    run.put(run.queries("asked.jsonl"), b'{"ranges": {"price": [10, 30]}, "weight": 3}')
+    frame(spark, samples(7, 500), 2).write.parquet(str(run.train))
+    work(spark, run, Namespace())
+    inline = ticks(queries={"inline": [{"ranges": {"price": [10, 30]}, "weight": 3}]})
+    reference = statistics.build(samples(7, 500), inline)
+    assert json.dumps(run.read("statistics"), sort_keys=True) == written(reference)
 
 
 def test_no_rows_is_an_error_of_its_own(spark, ticks):

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from batch_cases import CASES, NOW_S
 from upath import UPath
 
 pytestmark = pytest.mark.spark
@@ -240,25 +241,15 @@ def test_app_ends_with_3_and_one_paragraph_when_too_much_is_quarantined(spark, m
     assert len(quarantine_of(run.quarantine)) == 11
 
 
-def test_too_few_clean_rows_and_stale_ones(spark, make_run, ticks):
-    definition = ticks(samples={"time_column": "at", "max_age_s": 3600, "min_rows": 100})
-    old = NOW.timestamp() - 7200
-    rows = [{**row, "at": old + i} for i, row in enumerate(good_rows(30))]
-    rows[0]["at"] = NOW.timestamp() + 10_000  # must not make the batch look fresh
-    report = check(spark, make_run({"a.jsonl": rows}, definition))
-    assert "at least 100 clean rows, got 29 of 30" in report["error"]
-    assert "the newest sample is of 2026-03-01 10:00:29 UTC, older than" in report["error"]
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_batches_are_rejected_as_in_memory(spark, tmp_path, case):
+    """The cases of tests/planning/stages/test_batch_rules.py, with the same words."""
+    run = case.lay_out(tmp_path)
+    report = check(spark, run, dt.datetime.fromtimestamp(NOW_S, dt.UTC))
+    case.check(report)
     assert report["error"].count("\n") == 0
-
-
-def test_fresh_batch_passes_and_a_split_without_holdout_does_not(spark, make_run, ticks):
-    definition = ticks(
-        samples={"time_column": "at", "max_age_s": 3600}, gate={"holdout_by": ["side"]}
-    )
-    rows = [{**row, "side": "buy", "at": NOW.timestamp() - 60} for row in good_rows(30)]
-    report = check(spark, make_run({"a.jsonl": rows}, definition))
-    assert [f["expectation"] for f in report["failures"]] == ["gate.holdout"]
-    assert "choose gate.holdout_by columns with more distinct values" in report["error"]
+    assert run.train.exists() == run.holdout.exists() == (not case.said)
+    spark.catalog.clearCache()
 
 
 def test_holdout_does_not_depend_on_files_or_partitions(spark):

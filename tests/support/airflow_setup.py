@@ -49,5 +49,4 @@ def prepare() -> Path:
         AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
         AIRFLOW__API_AUTH__JWT_SECRET="a secret for tests, long enough for HMAC with SHA-512 " * 2,
     )
-    sys.path.insert(0, str(REPOSITORY / "plugins"))
     return folder

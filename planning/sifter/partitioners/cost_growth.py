@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from planning.sifter.partition import LEAF
+from planning.sifter.model import LEAF
+from planning.sifter.partitioners.trees import cut_between
 
 
 class Masses(NamedTuple):
@@ -47,20 +48,18 @@ class Nodes(NamedTuple):
     points: Any  # (nodes, 2) stretch of the sorted points
     centers: Any  # (nodes, 2) stretch of the sorted centers
     boxes: Any  # (nodes, 2) stretch of the pool of touching boxes
-    gain: Any  # of the best cut
+    gain: Any  # of the best cut, which stands in ``cut`` already
     best_axis: Any
-    best_cut: Any
 
 
 def empty_nodes(nodes: int, dimensions: int) -> Nodes:
-    """Return room for so many nodes."""
-    numbers = [np.zeros(nodes) for _ in range(3)]
+    """Return the arrays of a tree of at most this many nodes."""
     return Nodes(
         axis=np.full(nodes, LEAF, dtype=np.int64),
-        cut=numbers[0],
+        cut=np.zeros(nodes),
         left=np.zeros(nodes, dtype=np.int64),
-        frequency=numbers[1],
-        qos=numbers[2],
+        frequency=np.zeros(nodes),
+        qos=np.zeros(nodes),
         free=np.zeros(nodes, dtype=np.bool_),
         covered=np.zeros(nodes, dtype=np.bool_),
         low=np.zeros((nodes, dimensions)),
@@ -70,7 +69,6 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
         boxes=np.zeros((nodes, 2), dtype=np.int64),
         gain=np.full(nodes, -1.0),
         best_axis=np.zeros(nodes, dtype=np.int64),
-        best_cut=np.zeros(nodes),
     )
 
 
@@ -112,8 +110,8 @@ def grow(masses: Any, prices: Any, nodes: Any, low: Any, high: Any) -> int:
         node = int(np.argmax(nodes.gain[:used]))
         if nodes.gain[node] <= 0.0:
             break
-        axis, cut = nodes.best_axis[node], nodes.best_cut[node]
-        nodes.axis[node], nodes.cut[node], nodes.left[node] = axis, cut, used
+        axis, cut = nodes.best_axis[node], nodes.cut[node]
+        nodes.axis[node], nodes.left[node] = axis, used
         nodes.gain[node] = -1.0
         middle = _divide(masses.points[:, axis], cut, by_point, nodes.points[node])
         between = _divide(masses.centers[:, axis], cut, by_center, nodes.centers[node])
@@ -223,19 +221,7 @@ def _find_cut(
             prices,
         )  # fmt: skip
         if gain > nodes.gain[node] and gain > 1e-12:
-            nodes.gain[node], nodes.best_axis[node], nodes.best_cut[node] = gain, axis, cut
-
-
-@njit(cache=True)
-def _cut_between(below: float, above: float, discrete: bool) -> float:
-    """Return a cut in (below, above], as :func:`planning.sifter.partition.cut_between` does."""
-    middle = below + (above - below) / 2.0
-    if discrete:
-        return float(np.floor(middle) + 1.0)
-    short = np.float64(np.float32(middle))
-    if below < short <= above:
-        return float(short)
-    return middle if below < middle else above
+            nodes.gain[node], nodes.best_axis[node], nodes.cut[node] = gain, axis, cut
 
 
 @njit(cache=True)
@@ -274,7 +260,7 @@ def _scan(
         below_qos += mass[order[j - 1]]
         if x == y or j < prices.smallest or count - j < prices.smallest:
             continue
-        cut = _cut_between(x, y, discrete)
+        cut = cut_between(x, y, discrete)
         while center < center_order.size and centers[center_order[center]] < cut:
             below_qos += center_mass[center_order[center]]
             center += 1

@@ -1,7 +1,7 @@
 """Pruning the overgrown tree to l leaves, and the multipliers it is pruned for, compiled.
 
-See :mod:`planning.sifter.partitioners.cost_tree`. A tree is three arrays: ``axis`` (-1 at leaves),
-``cut`` and ``left``, the place of the left child, after which the right one stands.
+See :mod:`planning.sifter.partitioners.cost_tree`; trees are as in
+:mod:`planning.sifter.partitioners.trees`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from planning.sifter.partition import LEAF
+from planning.sifter.model import LEAF
 
 
 @njit(cache=True)
@@ -105,23 +105,3 @@ def multipliers(
             if j < members.size and ratio[order[j]] < np.inf:
                 lam[i] = ratio[order[j]]
                 need -= delta * f[members[order[j]]]
-
-
-@njit(cache=True)
-def preorder(axis: Any, cut: Any, left: Any, is_leaf: Any) -> Any:
-    """Return the pruned tree's axes and cuts in preorder."""
-    dimension, cuts = np.empty(axis.size, np.int64), np.zeros(axis.size)
-    stack = np.empty(axis.size + 1, np.int64)
-    stack[0] = 0
-    depth, used = 1, 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        inner = axis[node] != LEAF and not is_leaf[node]
-        dimension[used] = axis[node] if inner else LEAF
-        if inner:
-            cuts[used] = cut[node]
-            stack[depth], stack[depth + 1] = left[node] + 1, left[node]
-            depth += 2
-        used += 1
-    return dimension[:used].copy(), cuts[:used].copy()

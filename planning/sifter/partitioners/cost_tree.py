@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, frozen, frozen_ints
-from planning.sifter.matching import spread
+from planning.arrays import BoolArray, FloatArray
+from planning.sifter.model import LEAF, Partition
 from planning.sifter.parameters import Parameters
-from planning.sifter.partition import LEAF, Partition
 from planning.sifter.partitioners import cost_growth as growth
 from planning.sifter.partitioners import cost_pruning as pruning
 from planning.sifter.partitioners.sample import Sample
+from planning.sifter.partitioners.trees import partition_of
+from planning.sifter.queries.matching import spread
 
 LEAST, MOST = 0.04, 6.0
 """Growing looks at multipliers between these, in units of the stream's mean QoS per tuple."""
@@ -63,8 +64,7 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     for _ in range(ROUNDS):
         value = _values(f, a, free, chosen, budgets, delta, LEAST_MULTIPLIER * total)
         chosen = pruning.prune(axis, left, value, parameters.regions)
-    dimension, cuts = pruning.preorder(axis, cut, left, chosen)
-    return Partition(frozen_ints(dimension), frozen(cuts))
+    return partition_of(np.where(chosen, LEAF, axis), cut, left)
 
 
 def _values(

@@ -9,6 +9,7 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.sifter.queries import Queries
+from planning.sifter.queries.matching import hit_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,6 @@ class Sample:
     @cached_property
     def hits(self) -> IntArray:
         """Number of queries that each point satisfies (Section V-B)."""
-        from planning.sifter.matching import hit_counts
-
         return hit_counts(self.points, self.queries)
 
     @cached_property

@@ -9,7 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray
-from planning.sifter.partition import Nested, cut_between
+from planning.sifter.model import Nested, Partition, cut_between
+from planning.sifter.partitioners.sample import Sample
+
+
+def uniform_grid(sample: Sample, regions: int) -> Partition:
+    """Divide every axis into u equal slabs."""
+    u = slabs_per_axis(regions, sample.dimensions)
+    root: Nested = None
+    for axis in reversed(range(sample.dimensions)):
+        edges = np.linspace(sample.low[axis], sample.high[axis], u + 1)[1:-1]
+        if sample.discrete[axis]:
+            edges = np.unique(np.round(edges))
+            edges = edges[(edges > sample.low[axis]) & (edges < sample.high[axis])]
+        root = _comb(axis, edges.tolist(), [root] * (len(edges) + 1))
+    return Partition.from_nested(root)
+
+
+def equi_depth(sample: Sample, points: FloatArray, regions: int) -> Partition:
+    """Cut the space, axis after axis, into u slabs that hold equally many ``points``."""
+    u = slabs_per_axis(regions, sample.dimensions)
+    return Partition.from_nested(_equal_depth(points, u, sample.discrete))
 
 
 def slabs_per_axis(regions: int, dimensions: int) -> int:
@@ -22,7 +42,7 @@ def slabs_per_axis(regions: int, dimensions: int) -> int:
     return u if pow(u, dimensions) <= regions else u - 1
 
 
-def comb(axis: int, cuts: list[float], children: list[Nested]) -> Nested:
+def _comb(axis: int, cuts: list[float], children: list[Nested]) -> Nested:
     """Return a balanced tree over ``cuts`` on one axis, with the slabs' subtrees as leaves."""
     if not cuts:
         return children[0]
@@ -30,12 +50,12 @@ def comb(axis: int, cuts: list[float], children: list[Nested]) -> Nested:
     return (
         axis,
         cuts[middle],
-        comb(axis, cuts[:middle], children[: middle + 1]),
-        comb(axis, cuts[middle + 1 :], children[middle + 1 :]),
+        _comb(axis, cuts[:middle], children[: middle + 1]),
+        _comb(axis, cuts[middle + 1 :], children[middle + 1 :]),
     )
 
 
-def equal_depth_cuts(values: FloatArray, slabs: int, discrete: bool) -> list[float]:
+def _equal_depth_cuts(values: FloatArray, slabs: int, discrete: bool) -> list[float]:
     """Return at most slabs - 1 cuts that divide the values into equal numbers.
 
     Equal values stay together, so there are fewer cuts when there are fewer distinct values.
@@ -56,13 +76,13 @@ def equal_depth_cuts(values: FloatArray, slabs: int, discrete: bool) -> list[flo
     return cuts
 
 
-def equal_depth(points: FloatArray, slabs: int, discrete: BoolArray, axis: int = 0) -> Nested:
+def _equal_depth(points: FloatArray, slabs: int, discrete: BoolArray, axis: int = 0) -> Nested:
     """Return the equi-depth tree of ``points`` from ``axis`` on."""
     if axis == points.shape[1]:
         return None
-    cuts = equal_depth_cuts(points[:, axis], slabs, bool(discrete[axis]))
+    cuts = _equal_depth_cuts(points[:, axis], slabs, bool(discrete[axis]))
     slab = np.searchsorted(np.asarray(cuts), points[:, axis], side="right")
     children = [
-        equal_depth(points[slab == s], slabs, discrete, axis + 1) for s in range(len(cuts) + 1)
+        _equal_depth(points[slab == s], slabs, discrete, axis + 1) for s in range(len(cuts) + 1)
     ]
-    return comb(axis, cuts, children)
+    return _comb(axis, cuts, children)

@@ -1,32 +1,19 @@
-"""What runs on a source node loads little, and fast."""
+"""What runs on a source node loads little; ``make bench`` says how fast."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 
 HEAVY = ("airflow", "pyspark", "ortools", "pandas", "scipy", "pydantic", "matplotlib", "pyarrow")
-SCRIPT = """
-import json, sys, time
-before = time.process_time()
-import planning.artifacts, planning.runtime
-spent = time.process_time() - before
-print(json.dumps([spent, sorted({name.split(".")[0] for name in sys.modules})]))
-"""
+SCRIPT = "import sys, planning.artifacts, planning.runtime; print(*sys.modules)"
 
 
 def test_artifacts_and_runtime_import_lightly():
-    seconds = []
-    for _ in range(3):
-        run = subprocess.run(
-            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
-        )
-        spent, modules = json.loads(run.stdout)
-        assert not set(HEAVY) & set(modules)
-        assert "numba" not in modules
-        seconds.append(spent)
-    assert min(seconds) < 0.5
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in run.stdout.split()}
+    assert "planning" in packages
+    assert not {*HEAVY, "numba"} & packages
 
 
 @pytest.mark.parametrize("package", ["planning.artifacts", "planning.runtime"])

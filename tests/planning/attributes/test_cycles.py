@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.attributes.workload import Faults, stream
 from planning.attributes import cycles
 from planning.attributes.cycles import detect
-from planning.attributes.workload import Faults, stream
 from planning.errors import InvalidInput
 
 TABLE_I = {
@@ -31,11 +31,11 @@ FAULTS = [
 
 @pytest.mark.parametrize("detector", ["votes", "exact"])
 def test_example_1_of_the_paper(detector: Any) -> None:
-    found = detect(TABLE_I, detector=detector)
-    assert found.cid == ("A1", "A3")
-    assert found.length == 12
-    assert found.groups == (("A1", "A2"), ("A3",))
-    assert {r.name: r.length for r in found.replicated} == {"A1": 3, "A2": 3, "A3": 4}
+    cycle = detect(TABLE_I, detector=detector)
+    assert cycle.cid == ("A1", "A3")
+    assert cycle.length == 12
+    assert cycle.groups == (("A1", "A2"), ("A3",))
+    assert {r.name: r.length for r in cycle.replicated} == {"A1": 3, "A2": 3, "A3": 4}
 
 
 @pytest.mark.parametrize("faults", FAULTS, ids=str)
@@ -46,10 +46,10 @@ def test_the_cid_is_right_under_faults(faults: Faults) -> None:
         lengths = LENGTHS[seed % len(LENGTHS)]
         clean = stream(rng, cycles=max(40, 600 // lengths[0]), lengths=lengths, twins=seed % 2,
                        constants=1)  # fmt: skip
-        found = detect(faults.apply(clean, rng))
-        assert found.length == np.lcm.reduce(lengths), (seed, lengths)
-        assert set(found.cid) <= {"key0", "key1", "key2", "twin0"}
-        assert "constant0" not in {r.name for r in found.replicated}
+        cycle = detect(faults.apply(clean, rng))
+        assert cycle.length == np.lcm.reduce(lengths), (seed, lengths)
+        assert set(cycle.cid) <= {"key0", "key1", "key2", "twin0"}
+        assert "constant0" not in {r.name for r in cycle.replicated}
 
 
 def test_no_false_cycles_in_shuffled_data() -> None:
@@ -70,40 +70,40 @@ def test_exact_detection_breaks_at_a_tenth_of_a_percent(rng: np.random.Generator
 
 def test_constants_and_runs_are_not_replicated() -> None:
     day = np.repeat(np.tile(["day", "night"], 50), 12)
-    found = detect({"constant": np.ones(1200), "mostly": np.r_[np.zeros(1190), 1:11], "day": day})
-    assert found.cid == ()
-    assert found.length == 1
+    cycle = detect({"constant": np.ones(1200), "mostly": np.r_[np.zeros(1190), 1:11], "day": day})
+    assert cycle.cid == ()
+    assert cycle.length == 1
 
 
 def test_nested_loops_need_both_attributes() -> None:
     i = np.arange(3000)
-    found = detect({"row": (i // 3) % 4, "column": i % 3})
-    assert set(found.cid) == {"row", "column"}
-    assert found.length == 12
+    cycle = detect({"row": (i // 3) % 4, "column": i % 3})
+    assert set(cycle.cid) == {"row", "column"}
+    assert cycle.length == 12
 
 
 def test_equal_length_is_not_one_to_one() -> None:
     """A dependent attribute that repeats values is replicated but cannot stand for the CID."""
     i = np.arange(2400)
-    found = detect({"region": np.array(list("NNSSEE"))[i % 6], "station": i % 6})
-    assert found.cid == ("station",)
-    region = next(r for r in found.replicated if r.name == "region")
+    cycle = detect({"region": np.array(list("NNSSEE"))[i % 6], "station": i % 6})
+    assert cycle.cid == ("station",)
+    region = next(r for r in cycle.replicated if r.name == "region")
     assert (region.length, region.identifies) == (6, False)
-    assert found.groups == (("station",),)
+    assert cycle.groups == (("station",),)
 
 
 def test_a_divisor_adds_nothing_to_the_cid() -> None:
     i = np.arange(2400)
-    found = detect({"parity": i % 2, "station": i % 12})
-    assert found.cid == ("station",)
-    assert found.length == 12
+    cycle = detect({"parity": i % 2, "station": i % 12})
+    assert cycle.cid == ("station",)
+    assert cycle.length == 12
 
 
 def test_the_first_of_several_candidates_is_chosen() -> None:
     i = np.arange(2400)
-    found = detect({"code": (i % 12) * 7, "name": np.array([f"s{k}" for k in i % 12])})
-    assert found.cid == ("code",)
-    assert found.groups == (("code", "name"),)
+    cycle = detect({"code": (i % 12) * 7, "name": np.array([f"s{k}" for k in i % 12])})
+    assert cycle.cid == ("code",)
+    assert cycle.groups == (("code", "name"),)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3])
@@ -137,6 +137,6 @@ def test_votes_agree_with_a_plain_count(rng: np.random.Generator) -> None:
 
 
 def test_the_real_stream_cycles_over_its_stations(weather: dict[str, Any]) -> None:
-    found = detect(weather)
-    assert found.cid == ("station",)
-    assert found.length == 12
+    cycle = detect(weather)
+    assert cycle.cid == ("station",)
+    assert cycle.length == 12

@@ -1,15 +1,11 @@
-"""The family's part of a stream definition, and the demo stream through the stages."""
+"""The family's part of a stream definition."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from planning import families
-from planning.attributes import demo
 from planning.attributes.parameters import Parameters
 from planning.errors import DefinitionError
 from planning.streams import StreamDefinition, parse
@@ -32,12 +28,6 @@ DOCUMENT: dict[str, Any] = {
     "parameters": {"order_by": ["sequence"], "sizes": {"sequence": 0, "block": 0}},
     "gate": {"holdout_by": ["block"]},
 }
-
-
-@pytest.fixture(autouse=True)
-def _family_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = tuple(dict.fromkeys((*families.NAMES, "attributes")))
-    monkeypatch.setattr(families, "NAMES", names)
 
 
 def definition(**parameters: Any) -> StreamDefinition:
@@ -72,28 +62,3 @@ def test_every_field_is_described() -> None:
 def test_mistakes_are_named(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         definition(**parameters)
-
-
-@pytest.mark.parametrize("method", ["on_change", "periods"])
-def test_the_demo_stream_is_planned_and_beats_tuple_dropping(method: str, tmp_path: Path) -> None:
-    from planning.attributes import planner, simulate, statistics
-
-    stream = definition(method=method)
-    train, fresh = demo.reports(0, 600), demo.reports(1_000_000, 300)
-    found = statistics.build(train, stream)
-    assert found.streams[0].cycle.cid == ("machine",)
-    plan = planner.plan(found, stream)
-    for outcome in simulate.evaluate(plan, fresh, stream, (0.5, 0.7)):
-        assert outcome.quality > outcome.random_quality
-        assert outcome.passed_fraction <= outcome.load
-        assert outcome.loss_ratio < 0.6
-
-
-def test_demo_batches_are_lasting_and_their_own(tmp_path: Path) -> None:
-    from upath import UPath
-
-    first = demo.land(UPath(tmp_path), 3, definition())
-    assert first.read_bytes() == demo.land(UPath(tmp_path / "again"), 3, definition()).read_bytes()
-    a, b = demo.reports(0, 10), demo.reports(1, 10)
-    assert not set(a["sequence"]) & set(b["sequence"])
-    assert np.isfinite(a["temperature"]).all()

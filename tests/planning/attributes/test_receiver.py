@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.attributes.workload import Faults, stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
 from planning.attributes.receiver import Receiver
 from planning.attributes.shedder import Shedder
-from planning.attributes.workload import Faults, stream
 
 METHODS = ("paper", "selection", "periods", "on_change")
 

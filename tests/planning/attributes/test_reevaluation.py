@@ -1,4 +1,4 @@
-"""Adaptive re-evaluation: the paper's half-hour example, and state that survives restarts."""
+"""Adaptive re-evaluation: when it looks again, and state that survives restarts."""
 
 from __future__ import annotations
 
@@ -6,37 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from planning.attributes import reevaluation
 from planning.attributes.parameters import Parameters
+from planning.attributes.plan import Plan
+from planning.attributes.planner import plan_samples
 from planning.errors import InvalidInput
 from planning.home import Home
-
-MINUTE = 60.0
-
-
-def half_hours(now_s: float) -> tuple[str, ...]:
-    """A is least informative in the first half of every hour, B in the second."""
-    return ("A",) if now_s % (60 * MINUTE) < 30 * MINUTE else ("B",)
-
-
-def test_the_half_hour_example() -> None:
-    seen = reevaluation.notices(half_hours, 5 * MINUTE, 5 * MINUTE, 60 * MINUTE)
-    assert [t / MINUTE for t, _ in seen[:4]] == [5, 10, 20, 40]
-    assert [shed for _, shed in seen[:4]] == [("A",), ("A",), ("A",), ("B",)]
-    assert seen[4][0] == 45 * MINUTE, "the interval is reset after a change"
-
-
-def test_the_hourly_fixed_check_never_notices() -> None:
-    seen = reevaluation.notices(
-        half_hours, 5 * MINUTE, 60 * MINUTE, 24 * 60 * MINUTE, adaptive=False
-    )
-    assert len(seen) == 24
-    assert {shed for _, shed in seen} == {("A",)}
+from planning.streams import StreamDefinition, parse
 
 
 def test_the_interval_doubles_up_to_its_limit_and_resets() -> None:
@@ -59,37 +40,41 @@ def test_a_clock_that_was_set_back_does_not_wait_for_ever() -> None:
     assert state.due(1e9 - 5)
 
 
-def definition(**parameters: Any) -> Any:
-    return SimpleNamespace(stream="demo", parameters=Parameters(**parameters))
+def definition(**parameters: Any) -> StreamDefinition:
+    attributes = [{"name": name, "domain": [0, 1e3]} for name in ("key", "x", "y")]
+    document = {"stream": "demo", "family": "attributes", "attributes": attributes}
+    return parse({**document, "parameters": parameters}, "demo.yaml")
 
 
-class _Plan:
-    def __init__(self, *shed: str) -> None:
-        self.shed = shed
-
-    def shed_set(self, _: float) -> tuple[str, ...]:
-        return self.shed
+def shedding(still: str) -> Plan:
+    """Return a plan that sheds the attribute that stands still and sends the other."""
+    i = np.arange(300)
+    moving = "y" if still == "x" else "x"
+    samples = {"key": i % 3, still: np.ones(300), moving: i * 7919 % 997}
+    plan = plan_samples(samples, Parameters(method="periods", capacity_ratio=0.75))
+    assert plan.shed_set(0.75) == (still,)
+    return plan
 
 
 def test_runs_plan_or_skip(tmp_path: Path) -> None:
-    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0)
+    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0, capacity_ratio=0.75)
     assert reevaluation.due(home, stream, 0.0)[0]
-    reevaluation.record(home, stream, _Plan("x"), 0.0)
+    reevaluation.record(home, stream, shedding("x"), 0.0)
     skip, why = reevaluation.due(home, stream, 299.0)
     assert not skip
     assert "next look in 1 s" in why
     assert reevaluation.due(home, stream, 300.0)[0]
-    reevaluation.record(home, stream, _Plan("x"), 300.0)
+    reevaluation.record(home, stream, shedding("x"), 300.0)
     assert not reevaluation.due(home, stream, 800.0)[0]
     assert reevaluation.due(home, stream, 900.0)[0]
-    reevaluation.record(home, stream, _Plan("y"), 900.0)
+    reevaluation.record(home, stream, shedding("y"), 900.0)
     assert reevaluation.due(home, stream, 1200.0)[0]
 
 
 def test_the_state_survives_a_restart(tmp_path: Path) -> None:
     """Another process reads what this one wrote."""
-    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0)
-    reevaluation.record(home, stream, _Plan("x"), 1000.0)
+    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0, capacity_ratio=0.75)
+    reevaluation.record(home, stream, shedding("x"), 1000.0)
     script = (
         "from planning.attributes import reevaluation as r; from planning.home import Home;"
         f"s = r.load(Home.at({str(tmp_path)!r}), 'demo'); print(s.next_s, s.shed)"
@@ -100,18 +85,18 @@ def test_the_state_survives_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"shed": ["x"]}), "\0\0"])
 def test_unreadable_state_means_plan_anew(tmp_path: Path, content: str) -> None:
-    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0)
+    home, stream = Home.at(tmp_path), definition(reevaluate_s=300.0, capacity_ratio=0.75)
     path = reevaluation.path_of(home, "demo")
     path.parent.mkdir(parents=True)
     path.write_text(content)
     assert reevaluation.due(home, stream, 0.0)[0]
-    reevaluation.record(home, stream, _Plan("x"), 0.0)
+    reevaluation.record(home, stream, shedding("x"), 0.0)
     assert not reevaluation.due(home, stream, 1.0)[0]
 
 
 def test_streams_without_it_always_plan(tmp_path: Path) -> None:
     home = Home.at(tmp_path)
-    assert reevaluation.record(home, definition(), _Plan("x"), 0.0) is None
+    assert reevaluation.record(home, definition(), shedding("x"), 0.0) is None
     assert reevaluation.due(home, definition(), 0.0)[0]
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.attributes.workload import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
 from planning.attributes.shedder import Shedder
 from planning.attributes.simulate import window_bytes
-from planning.attributes.workload import stream
 from planning.errors import InvalidInput
 
 METHODS = ("paper", "selection", "periods", "on_change")
@@ -286,7 +286,7 @@ def test_sent_values_and_rows_agree() -> None:
 
 def test_an_arrow_answer_tells_null_from_absent() -> None:
     pa = pytest.importorskip("pyarrow")
-    from planning.attributes.arrow import present_bits
+    from planning.attributes.receiver import present_bits
 
     samples = rows_of(SAMPLES, 0, 70)
     samples["value0"] = np.where(np.arange(70) % 3 == 0, np.nan, samples["value0"])

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.attributes import recorded
+from benchmarks.attributes.workload import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
-from planning.attributes.planner import plan_profiles, plan_samples
+from planning.attributes.planner import plan, plan_samples
 from planning.attributes.simulate import (
     Trace,
     drop_tuples,
@@ -18,8 +20,7 @@ from planning.attributes.simulate import (
     replay,
     window_bytes,
 )
-from planning.attributes.statistics import Schema, profile_samples
-from planning.attributes.workload import stream
+from planning.attributes.statistics import build
 
 
 def planned(samples: Any, **parameters: Any) -> Plan:
@@ -30,21 +31,19 @@ HALF = 17_532 * 12  # two of the four years
 
 
 @pytest.fixture(scope="module")
-def split(weather: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Schema]:
-    kinds = ["category" if n in ("station", "wind_direction") else "number" for n in weather]
-    schema = Schema(tuple(weather), tuple(kinds), tuple(1 if k == "category" else 4 for k in kinds))
+def split(weather: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     train = {n: c.slice(0, HALF) for n, c in weather.items()}
     test = {n: c.slice(HALF) for n, c in weather.items()}
-    return train, test, schema
+    return train, test
 
 
 def ratio(split: Any, method: str, load: float) -> float:
-    train, test, schema = split
-    parameters = Parameters(method=method)
-    plan = plan_profiles(profile_samples(train, schema, parameters), parameters)
-    trace = Trace.of(plan, test)
-    mine, other = replay(plan, trace, load), drop_tuples(plan, trace, load)
-    assert window_bytes(mine.bytes, plan.window).max() <= plan.capacity_bytes(load)
+    train, test = split
+    definition = recorded.definition(method=method)
+    made = plan(build(train, definition), definition)
+    trace = Trace.of(made, test)
+    mine, other = replay(made, trace, load), drop_tuples(made, trace, load)
+    assert window_bytes(mine.bytes, made.window).max() <= made.capacity_bytes(load)
     assert mine.bytes.sum() <= other.bytes.sum() * 1.001
     return other.loss / mine.loss
 

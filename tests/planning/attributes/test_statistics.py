@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planning.attributes import profile
+from benchmarks.attributes.workload import stream
+from planning.attributes import kernels
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
-from planning.attributes.statistics import (
-    Schema,
-    Statistics,
-    build,
-    profile_observed,
-    profile_samples,
-)
-from planning.attributes.workload import stream
+from planning.attributes.statistics import Statistics, build, profile_observed
 from planning.errors import StatisticsError
+from planning.streams import StreamDefinition, parse
 
 
 def planned(samples: Any, **parameters: Any) -> Plan:
@@ -38,7 +33,7 @@ def attribute(statistics: Statistics, name: str) -> Any:
 def test_hold_error_equals_really_holding(rng: np.random.Generator) -> None:
     """H(k) averaged over phases, against sending every k-th report of every entity."""
     samples = stream(rng, cycles=600, lengths=(3,), persistence=(0.95,))
-    found = attribute(profiled(samples), "value0")
+    profile = attribute(profiled(samples), "value0")
     series = samples["value0"].reshape(-1, 3)
     for k in (2, 5, 24):
         errors = []
@@ -47,7 +42,7 @@ def test_hold_error_equals_really_holding(rng: np.random.Generator) -> None:
             held = series[phase + (start - phase) // k * k]
             errors.append(((series[start] - held) ** 2).mean())
         direct = np.mean(errors) / (2 * series.var(axis=0, ddof=1).mean())
-        assert found.hold_error(k) == pytest.approx(direct, rel=0.02)
+        assert profile.hold_error(k) == pytest.approx(direct, rel=0.02)
 
 
 def test_scores_are_free_of_units(rng: np.random.Generator) -> None:
@@ -84,7 +79,7 @@ def test_dead_bands_equal_a_plain_loop(rng: np.random.Generator) -> None:
     block = series[:, None]
     scale = np.array([5.0])
     bands = np.array([0.0, 0.3, 1.5])
-    sent, error = profile.dead_band_sums(block, np.array([True]), scale, bands, 20)
+    sent, error = kernels.dead_band_sums(block, np.array([True]), scale, bands, 20)
     for b, band in enumerate(bands):
         last, age, count, total = np.nan, 0, 0, 0.0
         for t, now in enumerate(series):
@@ -112,9 +107,9 @@ def test_all_null_and_constant_attributes_are_shed_first(rng: np.random.Generato
 def test_text_is_charged_by_its_length(rng: np.random.Generator) -> None:
     words = np.array(["a", "bbb", "ccccc"])
     samples = {"key": np.arange(900) % 3, "word": words[rng.integers(0, 3, 900)]}
-    found = attribute(profiled(samples), "word")
-    assert found.kind == "text"
-    assert found.size == int(np.ceil(np.char.str_len(samples["word"]).mean()))
+    profile = attribute(profiled(samples), "word")
+    assert profile.kind == "text"
+    assert profile.size == int(np.ceil(np.char.str_len(samples["word"]).mean()))
 
 
 def test_json_round_trip(rng: np.random.Generator) -> None:
@@ -142,8 +137,8 @@ def test_without_a_cycle_all_tuples_are_one_entity(rng: np.random.Generator) -> 
 
 def test_a_named_cid_wins(rng: np.random.Generator) -> None:
     samples = {"who": rng.integers(0, 9, 900), "x": rng.normal(size=900)}
-    found = profiled(samples, cid=("who",)).streams[0]
-    assert (found.cycle.cid, found.cycle.length, found.entities) == (("who",), 9, 9)
+    profile = profiled(samples, cid=("who",)).streams[0]
+    assert (profile.cycle.cid, profile.cycle.length, profile.entities) == (("who",), 9, 9)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -152,27 +147,19 @@ def test_too_few_tuples_are_refused(rows: int) -> None:
         profiled({"key": np.arange(rows), "x": np.ones(rows)})
 
 
+def definition() -> StreamDefinition:
+    attributes = [
+        {"name": "sequence", "type": "int", "domain": [0, 1e12]},
+        {"name": "x", "domain": [0, 1]},
+    ]
+    return parse({"stream": "s", "family": "attributes", "attributes": attributes}, "s.yaml")
+
+
 def test_text_where_numbers_are_declared_is_refused() -> None:
-    schema = Schema(("x",), ("number",), (8,))
     with pytest.raises(StatisticsError, match="attribute x must hold numbers"):
-        profile_samples({"x": np.array(["a", "b"])}, schema, Parameters())
+        build({"sequence": np.arange(2), "x": np.array(["a", "b"])}, definition())
 
 
-def test_a_missing_attribute_is_refused(definition: Any) -> None:
+def test_a_missing_attribute_is_refused() -> None:
     with pytest.raises(StatisticsError, match="samples must hold every attribute"):
-        build({"sequence": np.arange(10)}, definition)
-
-
-class _Attribute:
-    def __init__(self, name: str, kind: str, values: tuple[str, ...] = ()) -> None:
-        self.name, self.type, self.values = name, kind, values
-
-
-@pytest.fixture
-def definition() -> Any:
-    class Definition:
-        attributes = (_Attribute("sequence", "int"), _Attribute("x", "float"))
-        attribute_names = ("sequence", "x")
-        parameters = Parameters()
-
-    return Definition()
+        build({"sequence": np.arange(10)}, definition())

@@ -5,25 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import pytest
 
+from benchmarks.fit import examples
+from benchmarks.fit.cluster import Cluster
 from planning.errors import InvalidInput, PlanningError
-from planning.fit import QueryNetwork, cfit, examples, optimum
-from planning.fit.cluster import Cluster
-from planning.fit.dfit import Delta, DFitServer
-from planning.fit.sampling import plan_sampling
-from planning.fit.servers import Server, servers_of
+from planning.fit import QueryNetwork, optimum
+from planning.fit.demo import operator
+from planning.fit.dfit.chains import root_of
+from planning.fit.dfit.controller import Delta, DFitServer
+from planning.fit.dfit.sampling import plan_sampling
+from planning.fit.dfit.servers import Server, servers_of
+from planning.fit.printed import cfit
 
 ERROR = 0.1
 
 
 def tree() -> QueryNetwork:
-    """A root with two children, one of which has a child: splits and a join."""
-    def operator(name: str, node: str, cost: float, *streams: str, **more: object) -> dict:
-        return {"id": name, "node": node, "type": "map", "cost": cost, "selectivity": 1.0,
-                "inputs": list(streams), **more}
-
+    """A root with two children, one of which has a child: a filter and a split."""
     return QueryNetwork.from_document(
         {
             "name": "tree",
@@ -35,12 +36,12 @@ def tree() -> QueryNetwork:
             ],
             "inputs": [{"id": "x", "max_rate": 4.0}, {"id": "y", "max_rate": 4.0}],
             "operators": [
-                operator("a", "A", 0.4, "x"),
-                operator("e", "A", 0.5, "y"),
-                operator("b", "B", 0.5, "a", type="filter", selectivity=0.6),
-                operator("c", "C", 0.6, "e"),
-                operator("f", "C", 0.2, "e"),
-                operator("d", "D", 0.4, "b"),
+                operator("a", "A", "map", 0.4, 1.0, "x"),
+                operator("e", "A", "map", 0.5, 1.0, "y"),
+                operator("b", "B", "filter", 0.5, 0.6, "a"),
+                operator("c", "C", "map", 0.6, 1.0, "e"),
+                operator("f", "C", "map", 0.2, 1.0, "e"),
+                operator("d", "D", "map", 0.4, 1.0, "b"),
             ],
             "outputs": [
                 {"id": "o1", "stream": "c", "weight": 1.0},
@@ -57,15 +58,15 @@ def planned(network: QueryNetwork) -> dict[str, DFitServer]:
     servers: dict[str, DFitServer] = {}
 
     def make(name: str) -> None:
-        server = Server.from_document(servers_of(network)[name].to_document())
+        server = msgspec.convert(msgspec.to_builtins(servers_of(network)[name]), Server)
         servers[name] = DFitServer(server, sampling)
         for child in server.children:
             make(child)
-            delta = Delta.from_document(servers[child].delta().to_document())
+            delta = msgspec.convert(msgspec.to_builtins(servers[child].delta()), Delta)
             servers[name].receive(child, delta)
         servers[name].rebuild()
 
-    make(cfit.root_of(network))
+    make(root_of(network))
     return servers
 
 
@@ -121,20 +122,26 @@ def test_unchanged_tables_send_nothing_and_changes_send_deltas():
     assert (again.full, again.added, again.removed) == (False, [], [])
     child.change({"b1": {"cost": 0.040}})
     child.rebuild()
-    dearer = child.delta()
-    assert dearer.added == []  # nothing new is feasible, and what is gone follows from the loads
+    costlier = child.delta()
+    assert costlier.added == []  # nothing new is feasible, and what is gone follows from the loads
     child.change({"b1": {"cost": 0.030}})
     cheaper_table = child.rebuild()
     cheaper = child.delta()
     assert 0 < len(cheaper.added) < 0.5 * cheaper_table.count
 
 
-def test_a_selectivity_of_the_last_operator_changes_scores_only():
+def child_and_parent() -> tuple[DFitServer, DFitServer]:
+    """Servers B and A of Figure 9(b); the parent knows the child's table."""
     network = examples.figure_9("b", max_rate=40.0)
     sampling = plan_sampling(network, ERROR)
     servers = servers_of(network)
     child, parent = DFitServer(servers["B"], sampling), DFitServer(servers["A"], sampling)
     parent.receive("B", child.delta())
+    return child, parent
+
+
+def test_a_selectivity_of_the_last_operator_changes_scores_only():
+    child, parent = child_and_parent()
     child.change({"b1": {"selectivity": 0.5}})
     table = child.rebuild()
     delta = child.delta()
@@ -146,11 +153,8 @@ def test_a_selectivity_of_the_last_operator_changes_scores_only():
 
 
 def test_the_parent_knows_the_childs_table_after_deltas():
+    child, parent = child_and_parent()
     network = examples.figure_9("b", max_rate=40.0)
-    sampling = plan_sampling(network, ERROR)
-    servers = servers_of(network)
-    child, parent = DFitServer(servers["B"], sampling), DFitServer(servers["A"], sampling)
-    parent.receive("B", child.delta())
     for cost in (0.040, 0.025, 0.032, 0.05):
         child.change({"b1": {"cost": cost}})
         table = child.rebuild()
@@ -158,9 +162,8 @@ def test_the_parent_knows_the_childs_table_after_deltas():
         known = parent.children["B"].table("B")
         assert sorted(map(tuple, known.rates.tolist())) == sorted(map(tuple, table.rates.tolist()))
         parent.rebuild()
-        fresh = cfit.build_tables(
-            network.with_operators({"b1": {"cost": cost}}), sampling
-        )["A"]
+        changed = network.with_operators({"b1": {"cost": cost}})
+        fresh = cfit.build_tables(changed, parent.sampling)["A"]
         assert parent.table.count == fresh.count
 
 
@@ -201,20 +204,18 @@ def test_a_child_that_comes_back_is_planned_for_again():
 
 
 def test_a_parent_that_lost_its_memory_asks_for_the_whole_table():
-    from dataclasses import asdict
-
-    from planning.fit.server import Process
+    from planning.fit.dfit.process import Process, Start
 
     network = examples.figure_9("b", max_rate=40.0)
     sampling = plan_sampling(network, ERROR)
     servers = servers_of(network)
     child = DFitServer(servers["B"], sampling)
     child.delta()
-    fresh = Process({"server": servers["A"].to_document(), "sampling": asdict(sampling)})
-    message = {"child": "B", "delta": child.delta().to_document()}
+    fresh = Process(Start(servers["A"], sampling, deadline_s=60))
+    message = {"child": "B", "delta": msgspec.to_builtins(child.delta())}
     assert fresh.table(message) == {"resync": True}
     assert not fresh.status()["ready"]
-    message = {"child": "B", "delta": child.delta(full=True).to_document()}
+    message = {"child": "B", "delta": msgspec.to_builtins(child.delta(full=True))}
     assert fresh.table(message) == {"resync": False}
     assert fresh.status()["rows"] > 0
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
+from benchmarks.fit.examples import figure_1, figure_7
+from benchmarks.fit.networks import random_network
 from planning.errors import InvalidInput, PlanningError
 from planning.fit import QueryNetwork
-from planning.fit.examples import figure_1, figure_7
-from planning.fit.graph import fragments
-from planning.fit.random_networks import random_network
+from planning.fit.network.graph import fragments
 
 PLAIN: dict[str, Any] = {
     "name": "plain",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planning.fit import Plan, QueryNetwork, examples
+from benchmarks.fit import examples
+from benchmarks.fit.networks import random_network
+from planning.fit import Plan, QueryNetwork
+from planning.fit.path.regions import RegionLimit, enumerate_regions
 from planning.fit.planner import plan_network
-from planning.fit.program import build
-from planning.fit.random_networks import random_network
-from planning.fit.regions import RegionLimit, enumerate_regions
-from planning.fit.warm import WarmSimplex
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
 
 
 def check(network: QueryNetwork, points: int, seed: int = 0) -> Plan:
@@ -19,7 +20,7 @@ def check(network: QueryNetwork, points: int, seed: int = 0) -> Plan:
     plan = plan_network(network, method="regions", max_regions=5000)
     rates = network.max_rates * rng.random((points, len(network.inputs))) ** rng.choice([0.5, 1, 4])
     done = network.evaluate_many(rates, plan.at_many(rates))
-    program = build(network)
+    program = shedding_program(network)
     dropped = WarmSimplex(program).dropped(rates / program.max_rates)
     best = rates / program.max_rates @ program.full_throughput - dropped @ program.lost_throughput
     np.testing.assert_allclose(done.throughput, best, rtol=1e-9, atol=1e-9)
@@ -53,14 +54,14 @@ def test_eight_inputs_on_ten_servers_are_complete():
 
 def test_figure_7_regions_by_hand():
     """Nothing is shed up to 1/8, the branch up to 1/3, then the input too."""
-    regions = enumerate_regions(build(examples.figure_7()))
+    regions = enumerate_regions(shedding_program(examples.figure_7()))
     borders = {round(-f[0] / f[1], 9) for f in regions.facets}
     assert regions.plan_count == 3
     assert borders == {round(1 / 8, 9), round(1 / 3, 9)}
 
 
 def test_regions_do_not_overlap():
-    program = build(examples.many_servers(5, 6))
+    program = shedding_program(examples.many_servers(5, 6))
     regions = enumerate_regions(program)
     points = np.random.default_rng(1).random((3000, 5))
     held = np.zeros(len(points))

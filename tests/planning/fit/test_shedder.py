@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fit import examples
 from planning.errors import InvalidInput
-from planning.fit import QueryNetwork, examples
 from planning.fit.planner import plan_network
 from planning.fit.shedder import Shedder
 
@@ -83,30 +85,15 @@ def test_unknown_items_pass_and_nothing_raises():
     assert isinstance(shedder.offer_one("i1->a1"), bool)
 
 
-def windowed(batch: int) -> QueryNetwork:
-    return QueryNetwork.from_document(
-        {
-            "name": "windows",
-            "nodes": [{"id": "A", "capacity": 10, "parent": None}],
-            "inputs": [{"id": "x", "max_rate": 40}],
-            "operators": [
-                {"id": "g", "node": "A", "type": "aggregate", "cost": 1, "selectivity": 0.1,
-                 "inputs": ["x"], "window": {"size": 40, "slide": 10, "batch": batch}},
-            ],
-            "outputs": [{"id": "o", "stream": "g", "weight": 1}],
-        }
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("batch", [1, 5, 20])
-def test_whole_windows_survive_and_the_rest_is_dropped(batch: int):
+def test_whole_windows_survive_and_the_rest_is_dropped(windowed: Any, batch: int):
     """Kept windows are complete, as many as planned, and cost 1 + (w/d - 1)/B tuples each."""
     network = windowed(batch)
     plan = plan_network(network)
     shedder = Shedder(plan, [25.0])
-    drop = shedder.setting["x->g"]
+    drop = shedder.setting["x->m"]
     total = 10 * batch * 400
-    keep = shedder.offer(["x->g"] * total)
+    keep = shedder.offer(["x->m"] * total)
     starts = np.arange(0, total - 40, 10)
     complete = np.array([keep[s : s + 40].all() for s in starts])
     planned = (1 - drop) * len(starts)

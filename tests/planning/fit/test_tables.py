@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from fit_errors import errors
 
-from planning.fit import Plan, QueryNetwork, cfit, examples, optimum, point_quadtree
-from planning.fit.limits import MethodLimit
+from benchmarks.fit import examples
+from benchmarks.fit.networks import random_network
+from planning.fit import Plan, QueryNetwork, optimum
+from planning.fit.demo import operator
+from planning.fit.dfit import point_quadtree
+from planning.fit.dfit.chains import chain_bound
+from planning.fit.dfit.sampling import Sampling, plan_sampling, smallest_optimum
+from planning.fit.dfit.servers import servers_of
+from planning.fit.dfit.tables import Bound, leaf_table
+from planning.fit.kernels.lookup import best_below
+from planning.fit.model import MethodLimit
 from planning.fit.planner import plan_network
-from planning.fit.program import build
-from planning.fit.random_networks import random_network
-from planning.fit.sampling import Sampling, plan_sampling, smallest_optimum
-from planning.fit.servers import servers_of
-from planning.fit.tables import Bound, leaf_table
-from planning.fit.warm import WarmSimplex
-
-
-def operator(name: str, node: str, kind: str, cost: float, selectivity: float, *streams: str,
-             **more: Any) -> dict[str, Any]:  # fmt: skip
-    return {"id": name, "node": node, "type": kind, "cost": cost, "selectivity": selectivity,
-            "inputs": list(streams), **more}  # fmt: skip
+from planning.fit.printed import cfit
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
 
 
 def network_of(
@@ -47,8 +47,8 @@ def check(network: QueryNetwork, error: float, points: int = 30_000) -> Plan:
     rng = np.random.default_rng(1)
     plan = plan_network(network, method="c_fit", error=error)
     for power in (1, 3, 8):
-        found = errors(plan, rng.random((points, len(network.inputs))) ** power)
-        assert found.max(initial=0.0) <= error + 1e-9
+        relative = errors(plan, rng.random((points, len(network.inputs))) ** power)
+        assert relative.max(initial=0.0) <= error + 1e-9
     return plan
 
 
@@ -178,7 +178,7 @@ def test_kept_rows_become_infeasible_when_all_coordinates_rise():
     network = examples.figure_9("d")
     sampling = plan_sampling(network, 0.1)
     table = cfit.build_tables(network, sampling)["A"]
-    use = build(network).raw_use / network.max_rates
+    use = shedding_program(network).raw_use / network.max_rates
     assert (table.rates @ use.T <= 1 + 1e-9).all()
     raised = sampling.raised(table.rates, table.zeros)
     assert (raised @ use.T > 1).any(axis=1).all()
@@ -189,8 +189,8 @@ def test_the_feasibility_triangle_only_leaves_out_what_is_never_needed():
     sampling = plan_sampling(network, 0.1)
     server = servers_of(network)["B"]
     whole = leaf_table(server, sampling, None, 10**6)
-    triangle = leaf_table(server, sampling, cfit.chain_bound(network, server, triangle=True), 10**6)
-    exact = leaf_table(server, sampling, cfit.chain_bound(network, server, triangle=False), 10**6)
+    triangle = leaf_table(server, sampling, chain_bound(network, server, triangle=True), 10**6)
+    exact = leaf_table(server, sampling, chain_bound(network, server, triangle=False), 10**6)
     assert exact.count < triangle.count < whole.count
     kept = {tuple(row) for row in triangle.rates.tolist()}
     assert {tuple(row) for row in exact.rates.tolist()} <= kept
@@ -198,7 +198,7 @@ def test_the_feasibility_triangle_only_leaves_out_what_is_never_needed():
 
 def test_floors_cost_less_than_their_budget():
     for network in (examples.figure_9("b"), examples.figure_7()):
-        program = build(network)
+        program = shedding_program(network)
         least = smallest_optimum(program)
         rng = np.random.default_rng(3)
         points = rng.random((20_000, len(network.inputs))) ** 4
@@ -217,14 +217,12 @@ def test_the_best_row_below_equals_a_scan():
         stack = np.empty(401, dtype=np.int64)
         for _ in range(200):
             limit = rng.uniform(0, 6, dims)
-            found = point_quadtree.best_below(
-                index.points, index.first, index.following, index.orthant, limit, stack
-            )
+            row = best_below(index, limit, stack)
             below = (points <= limit).all(axis=1)
             if not below.any():
-                assert found == -1
+                assert row == -1
             else:
-                assert score[order[found]] == score[below].max()
+                assert score[order[row]] == score[below].max()
 
 
 def test_rates_just_below_a_row_still_match_it():

@@ -7,16 +7,16 @@ import pickle
 
 import numpy as np
 
-from planning.fit import examples
-from planning.fit.program import build
-from planning.fit.random_networks import random_network
-from planning.fit.warm import WarmSimplex
+from benchmarks.fit import examples
+from benchmarks.fit.networks import random_network
+from planning.fit.simplex.shedding import shedding_program
+from planning.fit.simplex.warm import WarmSimplex
 
 
 def test_single_vectors_equal_a_batch_bit_by_bit():
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        program = build(random_network(rng, inputs=4, nodes=3, operators=10))
+        program = shedding_program(random_network(rng, inputs=4, nodes=3, operators=10))
         rates = rng.random((50, 4))
         batch = WarmSimplex(program)
         singly = WarmSimplex(program)
@@ -26,7 +26,7 @@ def test_single_vectors_equal_a_batch_bit_by_bit():
 
 
 def test_rates_that_are_not_contiguous_are_read_alike():
-    program = build(examples.wide(4))
+    program = shedding_program(examples.wide(4))
     rates = np.random.default_rng(1).random((30, 4))
     expected = WarmSimplex(program).dropped(rates)
     strided = np.repeat(rates, 2, axis=1)[:, ::2]
@@ -34,7 +34,7 @@ def test_rates_that_are_not_contiguous_are_read_alike():
 
 
 def test_results_and_inputs_are_the_callers_own():
-    warm = WarmSimplex(build(examples.figure_7()))
+    warm = WarmSimplex(shedding_program(examples.figure_7()))
     rates = np.array([[0.2]])
     first = warm.fractions(rates)
     warm.fractions(np.array([[0.9]]))
@@ -43,7 +43,7 @@ def test_results_and_inputs_are_the_callers_own():
 
 
 def test_copies_work_on_their_own_memory():
-    warm = WarmSimplex(build(examples.wide(4)))
+    warm = WarmSimplex(shedding_program(examples.wide(4)))
     rates = np.random.default_rng(2).random((20, 4))
     copies = [copy.deepcopy(warm), pickle.loads(pickle.dumps(warm))]
     expected = warm.fractions(rates)

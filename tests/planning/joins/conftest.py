@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from planning.families import Definition
 from planning.joins.model import Condition, Tuples, Windows, tuples
 from planning.joins.parameters import Parameters
-from planning.sections import Attribute, Gate, Validity
+from planning.streams import parse
 
 KEYWORDS = tuple(f"keyword_{k}" for k in range(10))
 
@@ -29,14 +29,8 @@ def random_stream(
     return tuples(times, sets, kind=rng.integers(0, 3, size))
 
 
-def news_definition(**parameters: Any) -> Any:
-    """Return what the family reads of a stream definition: two feeds with typed keyword sets."""
-    attributes = (
-        Attribute(name="agency", type="category", values=("first", "second")),
-        Attribute(name="time_s", type="float", domain=(0, 1e12)),
-        Attribute(name="urgency", type="category", values=("flash", "bulletin", "report")),
-        *(Attribute(name=name, type="int", domain=(-1, 99)) for name in KEYWORDS),
-    )
+def news_definition(**parameters: Any) -> Definition[Parameters]:
+    """Return a stream definition: two feeds with typed keyword sets."""
     given: dict[str, Any] = {
         "stream": "agency",
         "type": "urgency",
@@ -45,20 +39,22 @@ def news_definition(**parameters: Any) -> Any:
         "threshold": 3,
         "utilities": (1.0, 0.5, 0.25),
     }
-    definition = SimpleNamespace(
-        stream="news",
-        family="joins",
-        attributes=attributes,
-        parameters=Parameters(**(given | parameters)),
-        gate=Gate(),
-        validity=Validity(),
-    )
-    definition.parameters.check_definition(definition)
-    return definition
+    document = {
+        "stream": "news",
+        "family": "joins",
+        "attributes": [
+            {"name": "agency", "type": "category", "values": ["first", "second"]},
+            {"name": "time_s", "domain": [0, 1e12]},
+            {"name": "urgency", "type": "category", "values": ["flash", "bulletin", "report"]},
+            *({"name": name, "type": "int", "domain": [-1, 99]} for name in KEYWORDS),
+        ],
+        "parameters": given | parameters,
+    }
+    return parse(document, "news").of(Parameters)
 
 
 @pytest.fixture(scope="session")
-def news() -> Callable[..., Any]:
+def news() -> Callable[..., Definition[Parameters]]:
     """Return a function that gives the definition of the news pair."""
     return news_definition
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from planning.errors import InvalidInput
-from planning.joins import probe
-from planning.joins.engine import WindowedJoin
+from planning.joins.engine import WindowedJoin, probe
 from planning.joins.model import Condition, Windows, from_arrays, single_values, tuples
 
 
@@ -18,8 +17,8 @@ def equi(window_s: tuple[float, float] = (10.0, 10.0), b: float = 1.0) -> Window
 def test_out_of_order_tuples_still_match_by_their_own_times() -> None:
     join = equi()
     join.push(0, single_values([8.0, 3.0], [1, 1]))  # the second is late
-    found = join.push(1, single_values([12.0], [1]))
-    assert sorted(found.left.tolist()) == [0, 1]
+    matches = join.push(1, single_values([12.0], [1]))
+    assert sorted(matches.left.tolist()) == [0, 1]
     assert len(join.push(1, single_values([13.5], [1])).left) == 1  # 13.5 - 3 > 10
     assert join.tally.total[probe.LATE_IN] == 1
 
@@ -35,8 +34,8 @@ def test_a_late_probe_finds_tuples_newer_than_itself_within_its_window() -> None
 def test_equal_timestamps_match_once() -> None:
     join = equi()
     join.push(0, single_values([5.0, 5.0], [1, 1]))
-    found = join.push(1, single_values([5.0, 5.0], [1, 1]))
-    assert len(found) == 4
+    matches = join.push(1, single_values([5.0, 5.0], [1, 1]))
+    assert len(matches) == 4
 
 
 def test_a_jump_forward_empties_the_windows() -> None:
@@ -54,9 +53,9 @@ def test_a_clock_set_back_is_believed_after_a_hundred_tuples() -> None:
     join.push(0, back)
     assert join.tally.total[probe.EXPIRED_IN] == 100
     assert join.tally.total[probe.RESETS] == 1
-    found = join.push(1, single_values([1.5], [1]))
-    assert found.left.min() == 100  # the hundredth tuple behind the window started over
-    assert len(found) == 21
+    matches = join.push(1, single_values([1.5], [1]))
+    assert matches.left.min() == 100  # the hundredth tuple behind the window started over
+    assert len(matches) == 21
 
 
 def test_one_straggler_does_not_reset_anything() -> None:

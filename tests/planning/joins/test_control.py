@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planning.joins import experiments
+from benchmarks.joins import experiments
+from benchmarks.joins.scene import Scene
 from planning.joins.control import Controller, MeasuredCost, View
-from planning.joins.drift import CLOSEST, DriftWatch
-from planning.joins.estimate import OnlineEstimate
+from planning.joins.control.drift import CLOSEST, DriftWatch
+from planning.joins.control.estimate import OnlineEstimate
+from planning.joins.demo import Workload
 from planning.joins.model import Windows
 from planning.joins.plan import Plan
-from planning.joins.scene import Scene
-from planning.joins.workload import Workload
 
 WINDOWS = Windows((4.0, 4.0), 1.0)
 
@@ -88,11 +88,11 @@ def test_forgetting_follows_a_change() -> None:
 
 @pytest.mark.slow
 def test_a_stale_plan_is_noticed_left_and_reported() -> None:
-    found = experiments.stale(2.0, skew=0.8)
-    assert found.noticed_s is not None
-    assert 0 < found.noticed_s < 30  # the change takes 13 s to reach the selected part
-    assert found.watched > 1.3 * found.kept
-    assert found.watched > 0.9 * found.fresh
+    moved = experiments.stale(2.0, skew=0.8)
+    assert moved.noticed_s is not None
+    assert 0 < moved.noticed_s < 30  # the change takes 13 s to reach the selected part
+    assert moved.watched > 1.3 * moved.kept
+    assert moved.watched > 0.9 * moved.fresh
 
 
 def test_a_good_plan_is_not_left() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
 from planning.errors import InvalidInput
+from planning.joins.demo import Workload
 from planning.joins.engine import Selection, WindowedJoin
 from planning.joins.model import Condition, Tuples, Windows, merge, single_values, tuples
-from planning.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
-from planning.joins.workload import Workload
 
 CONDITIONS = [
     Condition("equality"),
@@ -32,14 +32,14 @@ def in_pieces(
 ) -> list[tuple[int, int]]:
     """Push both streams merged by time, in pieces of random length."""
     stream, rows, batch = merge(left, right)
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     low = 0
     while low < len(batch):
         high = min(low + int(rng.integers(1, 40)), len(batch))
         made = join.push_merged(stream[low:high], rows[low:high], batch.slice(low, high))
-        found += zip(made.left.tolist(), made.right.tolist(), strict=True)
+        pairs += zip(made.left.tolist(), made.right.tolist(), strict=True)
         low = high
-    return found
+    return pairs
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -61,9 +61,9 @@ def test_the_full_join_equals_brute_force(seed: int, stream_of: Callable[..., Tu
             join = WindowedJoin(
                 windows, condition, vocabulary=vocabulary, access=access, values=np.ones((3, 3))
             )
-            found = in_pieces(join, left, right, rng)
-            assert len(found) == len(set(found))
-            assert set(found) == wanted, (condition, access, windows)
+            pairs = in_pieces(join, left, right, rng)
+            assert len(pairs) == len(set(pairs))
+            assert set(pairs) == wanted, (condition, access, windows)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -106,7 +106,7 @@ def test_any_push_order_gives_a_part_of_the_full_join_and_no_more(data: st.DataO
     condition = data.draw(st.sampled_from(CONDITIONS))
     access = data.draw(st.sampled_from(ACCESSES))
     join = WindowedJoin(windows, condition, vocabulary=8, access=access, values=np.ones((3, 3)))
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     position = [0, 0]
     while position[0] < len(left) or position[1] < len(right):
         stream = data.draw(st.integers(0, 1))
@@ -115,10 +115,10 @@ def test_any_push_order_gives_a_part_of_the_full_join_and_no_more(data: st.DataO
         high = min(position[stream] + size, len(source))
         made = join.push(stream, source.slice(position[stream], high))
         position[stream] = high
-        found += zip(made.left.tolist(), made.right.tolist(), strict=True)
-    assert len(found) == len(set(found))
+        pairs += zip(made.left.tolist(), made.right.tolist(), strict=True)
+    assert len(pairs) == len(set(pairs))
     with np.errstate(invalid="ignore"):
-        assert set(found) <= brute_force(left, right, windows, condition)
+        assert set(pairs) <= brute_force(left, right, windows, condition)
 
 
 @settings(max_examples=40, deadline=None)
@@ -134,15 +134,15 @@ def test_shedding_gives_a_part_of_the_full_join(seed: int, share: float) -> None
     )
     take = np.where(rng.random((2, 1, 5)) < 0.5, rng.random((2, 1, 5)), share)
     join.select(Selection.of_fractions(take, rng.random(take.shape) < 0.5))
-    found = set(in_pieces(join, left, right, rng))
-    assert found <= wanted
+    pairs = set(in_pieces(join, left, right, rng))
+    assert pairs <= wanted
     join.select(
         Selection.of_order(np.argsort(rng.random((2, 1, 5)), axis=2), np.full((2, 1), share))
     )
     assert join.tally.total[0] <= join.tally.total[6]
 
 
-def test_the_share_of_comparisons_is_what_was_asked_for() -> None:
+def test_the_share_of_comparisons_is_what_was_set() -> None:
     left, right = Workload(vocabulary=20).pair(60, 50, np.random.default_rng(3))
     for share in (0.0, 0.13, 0.5, 1.0):
         join = WindowedJoin(Windows((10, 10), 1), Condition("overlap", 2), vocabulary=20)
@@ -180,12 +180,12 @@ def test_the_plain_indexes_equal_the_engine(order: str) -> None:
     windows = Windows((5, 6), 1)
     index = InvertedIndexJoin(windows, 2, order)  # type: ignore[arg-type]
     stream, rows, batch = merge(left, right)
-    found = {
+    by_index = {
         pair
         for s, t in zip(stream, range(len(batch)), strict=True)
         for pair in index.push(int(s), float(batch.time[t]), batch.set_of(t))
     }
-    assert found == brute_force(left, right, windows, Condition("overlap", 2))
+    assert by_index == brute_force(left, right, windows, Condition("overlap", 2))
 
 
 def test_time_ordered_lists_can_stop_early_and_cost_fewer_steps() -> None:

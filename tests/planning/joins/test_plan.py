@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.joins.definitions import pair_definition
 from planning.errors import ArtifactError, InvalidInput, StatisticsError
 from planning.joins import demo, planner, statistics
 from planning.joins.model import Condition, Windows
@@ -30,10 +31,10 @@ def random_plan(seed: int, types: int = 3) -> Plan:
     made = rng.integers(50, 500, (2, n, types)) * present[:, :, None]
     counts = rng.integers(1, 50, (2, types))
     names = tuple(f"t{z}" for z in range(types))
-    found = Statistics(windows, names, hits, made, counts, 60.0)
-    return planner.solve(
-        found, Condition("overlap", 3), utilities=rng.random(types), vocabulary=100, load=0.2
+    definition = pair_definition(
+        windows, Condition("overlap", 3), vocabulary=100, utilities=rng.random(types).tolist()
     )
+    return planner.plan(Statistics(windows, names, hits, made, counts, 60.0), definition)
 
 
 @settings(max_examples=50, deadline=None)
@@ -126,8 +127,8 @@ def test_no_pair_of_tuples_gives_no_plan(news: Callable[..., Any]) -> None:
     empty = Statistics(
         windows, ("a",), np.zeros((2, 3, 1, 1)), np.zeros((2, 3, 1)), np.ones((2, 1)), 1.0
     )
+    definition = pair_definition(windows, Condition(), vocabulary=9, items=1)
     with pytest.raises(StatisticsError, match="at least one pair"):
-        planner.solve(empty, Condition(), utilities=np.ones(1))
-    definition = news()
-    with pytest.raises(StatisticsError, match="windows of the definition"):
         planner.plan(empty, definition)
+    with pytest.raises(StatisticsError, match="windows of the definition"):
+        planner.plan(empty, news())

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.joins.reference import brute_force
+from benchmarks.joins.scene import Scene
 from planning.errors import InvalidInput
-from planning.joins import demo, planner, probe, simulate, statistics
+from planning.joins import demo, planner, simulate, statistics
+from planning.joins.demo import Workload
+from planning.joins.engine import probe
 from planning.joins.model import tuples
 from planning.joins.plan import Plan
-from planning.joins.reference import brute_force
-from planning.joins.scene import Scene
 from planning.joins.shedder import Shedder
-from planning.joins.workload import Workload
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def typed(news: Callable[..., Any]) -> tuple[Any, Plan]:
 
 def test_unshed_it_is_the_complete_join(plan: Plan) -> None:
     left, right = Workload(skew=0.8).pair(25, 12, np.random.default_rng(1))
-    found = Shedder(plan, 1.0).push_pair(left, right)
-    pairs = set(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    matches = Shedder(plan, 1.0).push_pair(left, right)
+    pairs = set(zip(matches.left.tolist(), matches.right.tolist(), strict=True))
     assert pairs == brute_force(left, right, plan.windows, plan.condition)
 
 
@@ -42,11 +43,11 @@ def test_unshed_it_is_the_complete_join(plan: Plan) -> None:
 def test_the_load_holds_and_output_is_a_part_of_the_full_join(plan: Plan, load: float) -> None:
     left, right = Workload(skew=0.8).pair(120, 60, np.random.default_rng(2))
     shedder = Shedder(plan, load)
-    found = shedder.push_pair(left, right)
+    part = shedder.push_pair(left, right)
     assert shedder.counters.passed_fraction == pytest.approx(load, abs=0.01)
     complete = Shedder(plan, 1.0).push_pair(left, right)
     pairs, all_pairs = (
-        set(zip(m.left.tolist(), m.right.tolist(), strict=True)) for m in (found, complete)
+        set(zip(m.left.tolist(), m.right.tolist(), strict=True)) for m in (part, complete)
     )
     assert pairs <= all_pairs
     assert len(pairs) > 1.1 * load * len(all_pairs)
@@ -73,8 +74,8 @@ def test_the_load_is_never_exceeded_by_more_than_one_tuple(plan: Plan, adapt: bo
 class PricedClock:
     """Processor time by a price list, with a few batches that cost far more than they should."""
 
-    def __init__(self, dear: range) -> None:
-        self.dear, self.spent, self.calls, self.compared = dear, 0.0, 0, 0
+    def __init__(self, costly: range) -> None:
+        self.costly, self.spent, self.calls, self.compared = costly, 0.0, 0, 0
         self.shedder: Shedder | None = None
 
     def __call__(self) -> float:
@@ -82,15 +83,15 @@ class PricedClock:
         if self.calls % 2 == 0 and self.shedder is not None:  # a batch ends
             compared = int(self.shedder.join.tally.total[probe.COMPARED])
             self.spent += 0.01 + 4e-7 * (compared - self.compared)
-            self.spent += 15.0 if self.calls // 2 in self.dear else 0.0
+            self.spent += 15.0 if self.calls // 2 in self.costly else 0.0
             self.compared = compared
         return self.spent
 
 
-@pytest.mark.parametrize("dear", [range(1, 2), range(160, 163)], ids=["compiling", "busy"])
-def test_a_dear_moment_does_not_end_the_join(plan: Plan, dear: range) -> None:
+@pytest.mark.parametrize("costly", [range(1, 2), range(160, 163)], ids=["compiling", "busy"])
+def test_a_costly_moment_does_not_end_the_join(plan: Plan, costly: range) -> None:
     left, right = Workload(skew=0.8).pair(120, 60, np.random.default_rng(2))
-    clock = PricedClock(dear)
+    clock = PricedClock(costly)
     clock.shedder = shedder = Shedder(plan, cpu_share=0.1, clock=clock)
     shedder.push_pair(*(part.take(part.time < 60) for part in (left, right)))
     before = clock.spent
@@ -107,8 +108,8 @@ def test_pushing_streams_in_turn_finds_the_same_pairs_as_merged(plan: Plan) -> N
     for second in range(30):
         for stream, part in enumerate((left, right)):
             rows = (part.time >= second) & (part.time < second + 1)
-            found = shedder.push(stream, part.take(rows))
-            pairs |= set(zip(found.left.tolist(), found.right.tolist(), strict=True))
+            matches = shedder.push(stream, part.take(rows))
+            pairs |= set(zip(matches.left.tolist(), matches.right.tolist(), strict=True))
     assert pairs == set(zip(merged.left.tolist(), merged.right.tolist(), strict=True))
 
 
@@ -182,8 +183,8 @@ def test_unknown_types_count_as_the_cheapest(typed: tuple[Any, Plan]) -> None:
     _, plan = typed
     shedder = Shedder(plan, 1.0)
     shedder.push(0, tuples([0.0], [{1, 2, 3}], kind=[17]))
-    found = shedder.push(1, tuples([1.0], [{1, 2, 3}], kind=[-3]))
-    assert len(found) == 1
+    matches = shedder.push(1, tuples([1.0], [{1, 2, 3}], kind=[-3]))
+    assert len(matches) == 1
     assert shedder.join.tally.utility[0] == plan.utilities.min()
     assert shedder.counters.unknown_types == 2
 
@@ -205,10 +206,10 @@ def test_a_zero_budget_finds_nothing_and_works_on(plan: Plan) -> None:
     left, right = Workload(skew=0.8).pair(20, 50, np.random.default_rng(7))
     shedder.push_pair(left, right)
     shedder.budget_per_s = 1e12
-    found = shedder.push_pair(
+    matches = shedder.push_pair(
         *(replace(part, time=part.time + 20) for part in (left, right))
     )
-    assert len(found) > 0
+    assert len(matches) > 0
 
 
 def test_evaluate_beats_random_on_unseen_batches(typed: tuple[Any, Plan]) -> None:
@@ -257,7 +258,7 @@ def test_nonsense_gives_a_part_of_the_full_join(
         if sound[0][a] and sound[1][b]
     }
     shedder = Shedder(plan, **limit)  # type: ignore[arg-type]
-    position, found = [0, 0], set()
+    position, seen = [0, 0], set()
     while min(position) < 150:
         stream = int(rng.integers(2))
         low, high = position[stream], min(position[stream] + int(rng.integers(0, 30)), 150)
@@ -265,7 +266,7 @@ def test_nonsense_gives_a_part_of_the_full_join(
         matches = shedder.push(stream, parts[stream].slice(low, high))
         pairs = list(zip(matches.left.tolist(), matches.right.tolist(), strict=True))
         assert len(pairs) == len(set(pairs))
-        assert not found & set(pairs)
-        found |= set(pairs)
-    assert found <= wanted
+        assert not seen & set(pairs)
+        seen |= set(pairs)
+    assert seen <= wanted
     assert shedder.counters.offered == sum(position)

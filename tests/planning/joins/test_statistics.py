@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.joins.reference import matches
 from planning.errors import InvalidInput, StatisticsError
 from planning.joins import demo, statistics
 from planning.joins.layout import Layout
-from planning.joins.model import Condition, Tuples, Windows, matches
+from planning.joins.model import Condition, Tuples, Windows
 from planning.joins.statistics import Statistics, histogram
 
 

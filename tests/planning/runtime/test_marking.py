@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.errors import InvalidInput, StoreError
-from planning.runtime import SampleMarker, SampleWriter
 from planning.pacing import Pacer
+from planning.runtime import SampleMarker, SampleWriter
 
 
 @given(st.floats(0, 1), st.lists(st.integers(0, 200), max_size=20), st.integers(0, 2**40))

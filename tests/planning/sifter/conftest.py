@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planning import streams
-from planning.sifter.workload import Settings, Workload
+from planning.sifter.demo import Settings, Workload
 
 
 def define(queries=(), parameters=None, attributes=None):

@@ -11,9 +11,9 @@ from upath import UPath
 from planning import query_files
 from planning.errors import DefinitionError, InvalidInput
 from planning.sifter import queries
-from planning.sifter.matching import PointIndex, hit_counts, spread
-from planning.sifter.space import Axis, Space
-from planning.sifter.where import disjoint_boxes
+from planning.sifter.model import Axis, Space
+from planning.sifter.queries.matching import PointIndex, hit_counts, spread
+from planning.sifter.queries.where import disjoint_boxes
 
 SPACE = Space(
     (
@@ -202,11 +202,10 @@ def test_matching_equals_comparing_every_pair(rng, dimensions):
     asked = queries.boxes(low, high, owner=owner)
     pairs = ((low[:, None] <= points) & (points < high[:, None])).all(axis=2)
     assert hit_counts(points, asked).tolist() == pairs.sum(axis=0).tolist()
-    values = rng.random((500, 2))
-    per_box = pairs.astype(float) @ np.nan_to_num(values)
-    expected = np.zeros((40, 2))
-    np.add.at(expected, owner, per_box)
-    assert PointIndex.of(points).totals(asked, values) == pytest.approx(expected)
+    index = PointIndex.of(points)
+    for values in rng.random((2, 500)):
+        expected = np.bincount(owner, weights=pairs @ values, minlength=40)
+        assert index.totals(asked, values) == pytest.approx(expected)
 
 
 def test_spread_keeps_all_mass(rng):
@@ -234,19 +233,41 @@ def test_rearranged_categories_match_the_same_tuples(make, rng):
     points = np.column_stack([rng.random(200), rng.integers(0, 5, 200)])
     placed = points.copy()
     placed[:, 1] = np.array(order)[points[:, 1].astype(int)]
-    ones = np.ones((200, 1))
+    ones = np.ones(200)
     before = PointIndex.of(points).totals(asked, ones)
     after = PointIndex.of(placed).totals(moved, ones)
     assert before.tolist() == after.tolist()
 
 
 @pytest.mark.parametrize(
-    ("queries_given", "parameters", "message"),
+    ("queries_given", "parameters", "field", "allowed", "got"),
     [
-        ([{"where": "z < 3", "name": "a"}], {}, "query a: where must be a condition with"),
-        ([], {"pins": ["x >"]}, "pin 0: where must be a SQL condition"),
+        (
+            [{"ranges": {"x": [0, 1]}}, {"where": "z < 3", "name": "a"}],
+            {},
+            "queries.inline[1]: query a: where",
+            "a condition with an attribute of x, y",
+            "'z'",
+        ),
+        (
+            [],
+            {"pins": ["x > 0.5", "y = 'far'"]},
+            "parameters.pins[1]: pin 1: where",
+            "a condition with a number for y",
+            "\"'far'\"",
+        ),
     ],
 )
-def test_a_definition_with_a_bad_condition_is_refused(make, queries_given, parameters, message):
-    with pytest.raises(DefinitionError, match=message):
+def test_a_definition_with_a_bad_condition_is_refused(
+    make, queries_given, parameters, field, allowed, got
+):
+    with pytest.raises(DefinitionError) as caught:
         make(queries_given, parameters)
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.allowed, problem.got) == (field, allowed, got)
+
+
+def test_a_pin_that_is_no_sql_is_refused(make):
+    message = "pin 0: where must be a SQL condition, got 'x >'"
+    with pytest.raises(DefinitionError, match=message):
+        make([], {"pins": ["x >"]})

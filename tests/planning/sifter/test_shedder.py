@@ -7,8 +7,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 
-from planning.sifter import lookup, planner, statistics
-from planning.sifter.partition import Partition
+from planning.sifter import planner, statistics
+from planning.sifter.demo import Settings, Workload
+from planning.sifter.plan import Plan
 from planning.sifter.shedder import Shedder
 
 
@@ -164,9 +165,9 @@ def windows(keep, size=10_000):
 
 
 @pytest.mark.parametrize("z", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_budget_holds_over_any_window(z):
+def test_budget_holds_over_any_window(z, make, entries_of):
     for seed in range(3):
-        keep = drifted(z, seed)
+        keep = drifted(z, seed, make, entries_of)
         assert windows(keep).max() <= 1.01 * z
         assert windows(keep).min() >= 0.96 * z
         assert keep.mean() == pytest.approx(z, rel=0.02)
@@ -174,20 +175,10 @@ def test_budget_holds_over_any_window(z):
         assert (np.cumsum(keep) <= z * offered + 1e-3).all()  # never more than z since the start
 
 
-def drifted(z, seed):
+def drifted(z, seed, make, entries_of):
     """Shed data whose frequencies the plan has learned from only 200 samples."""
-    from planning import streams
-    from planning.sifter.workload import Settings, Workload
-
     workload = Workload(Settings(data="SKEW", query="SKEW", queries=200), seed)
-    inline = [
-        {"ranges": {"x": [float(a[0]), float(b[0])], "y": [float(a[1]), float(b[1])]}}
-        for a, b in zip(workload.queries.low, workload.queries.high, strict=True)
-    ]
-    axes = [{"name": "x", "domain": [0, 1]}, {"name": "y", "domain": [0, 1]}]
-    definition = streams.parse(
-        {"stream": "t", "family": "sifter", "attributes": axes, "queries": {"inline": inline},
-         "parameters": {"regions": 50}}, "t.yaml")  # fmt: skip
+    definition = make(entries_of(workload.queries), {"regions": 50})
     points = workload.tuples(200)
     built = statistics.build({"x": points[:, 0], "y": points[:, 1]}, definition)
     plan = planner.plan(built, definition)
@@ -280,8 +271,6 @@ def share(offered, kept):
 
 def work(task):
     document, points = task
-    from planning.sifter.plan import Plan
-
     shedder = Shedder(Plan.from_document(document), 0.5, fleet=SHARED)
     return sum(int(shedder.offer(part).sum()) for part in np.array_split(points, 60))
 
@@ -298,52 +287,3 @@ def test_a_fleet_holds_the_budget_together(scene, plan):
     assert offered.value == len(scene.fresh)
     assert kept.value == sum(done)
     assert kept.value / offered.value <= 0.5 * 1.02
-
-
-def random_partition(rng, dimensions, regions):
-    def split(low, high, leaves):
-        if leaves == 1:
-            return None
-        axis = int(rng.integers(dimensions))
-        cut = float(rng.uniform(low[axis], high[axis]))
-        one, two = high.copy(), low.copy()
-        one[axis] = two[axis] = cut
-        left = int(rng.integers(1, leaves))
-        return (axis, cut, split(low, one, left), split(two, high, leaves - left))
-
-    return Partition.from_nested(split(np.zeros(dimensions), np.ones(dimensions), regions))
-
-
-@pytest.mark.parametrize(
-    ("dimensions", "regions", "kind"),
-    [(1, 1, "cells"), (1, 40, "cells"), (2, 16, "cells"), (2, 700, "cells"), (3, 100, "cells"),
-     (4, 100, "bitmaps"), (5, 300, "bitmaps"), (6, 5000, "tree")],
-)  # fmt: skip
-def test_tables_find_the_same_region_as_the_tree(dimensions, regions, kind, rng):
-    from planning.sifter import kernels
-
-    partition = random_partition(rng, dimensions, regions)
-    tables = lookup.build(partition, dimensions)
-    assert tables.kind == kind
-    points = rng.normal(0.5, 0.5, (3000, dimensions))
-    points[:50] = np.nan
-    points[50:100, 0] = np.inf
-    points[100:150, 0] = -np.inf
-    cuts = partition.cut[partition.dimension == 0]
-    points[150 : 150 + len(cuts), 0] = cuts[: len(points) - 150]  # exactly on a cut
-    state = np.zeros((partition.regions + 1, 4), dtype=np.uint64)
-    keep = np.empty(1, dtype=np.bool_)
-    control, ledger = np.zeros(4), np.zeros(6, dtype=np.int64)
-    expected = partition.lookup(points)
-    none = np.zeros(0)
-    for point, region in zip(points, expected, strict=True):
-        state[:] = 0
-        kernels.decide(
-            tuple(point[k : k + 1].copy() for k in range(dimensions)),
-            tables.first, tables.scale, tables.start, tables.cuts, tables.compares, tables.stride,
-            tables.cells, tables.bitmaps, tables.offset,
-            partition.dimension, partition.cut, partition.right, partition.leaf,
-            np.array([-1]), np.ones(partition.regions), np.ones(partition.regions, bool),
-            state, control, ledger, none.astype(bool), keep, none, none,
-        )  # fmt: skip
-        assert int(np.argmax(state[:, kernels.OFFERED])) == region % (partition.regions + 1)

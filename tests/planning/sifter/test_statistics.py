@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 
 from planning.errors import InvalidInput, StatisticsError
 from planning.sifter import planner, queries, statistics
-from planning.sifter.calibration import calibrated
-from planning.sifter.consolidation import consolidate
-from planning.sifter.matching import hit_counts
-from planning.sifter.partition import Partition
-from planning.sifter.partitioners.division import divide
+from planning.sifter.demo import Settings, Workload
+from planning.sifter.model import Partition
+from planning.sifter.partitioners import divide
 from planning.sifter.queries import boxes
+from planning.sifter.queries.matching import hit_counts
 from planning.sifter.shedder import Shedder
-from planning.sifter.statistics import RegionCounts, Statistics
-from planning.sifter.workload import Settings, Workload
+from planning.sifter.statistics import RegionCounts, Statistics, calibrated, consolidate
 
 
 def direct(partition, frequency, asked):
@@ -51,11 +49,11 @@ def test_consolidation_equals_the_direct_sums(seed):
         slope=rng.uniform(0.5, 2, 20), owner=np.sort(rng.integers(0, 20, 30)),
         weight=rng.random(20),
     )  # fmt: skip
-    found = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
+    worth = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
     qos, base, queried = direct(partition, frequency, asked)
-    assert found.region_qos == pytest.approx(qos, abs=1e-12)
-    assert found.base_qos == pytest.approx(base, abs=1e-12)
-    assert found.queried.tolist() == queried.tolist()
+    assert worth.region_qos == pytest.approx(qos, abs=1e-12)
+    assert worth.base_qos == pytest.approx(base, abs=1e-12)
+    assert worth.queried.tolist() == queried.tolist()
 
 
 def test_with_nothing_dropped_quality_is_one(scene):
@@ -131,8 +129,8 @@ def test_counting_in_parts_gives_the_same_statistics(scene):
     sample = statistics.draw(points, definition.parameters.sample_size)
     partition = divide(sample, definition, asked)
     pins = queries.pins_of(definition)
-    found = [RegionCounts.of(part, partition, pins) for part in np.array_split(points, 7)]
-    counts = RegionCounts(sum(c.tuples for c in found), sum(c.pinned for c in found))
+    by_part = [RegionCounts.of(part, partition, pins) for part in np.array_split(points, 7)]
+    counts = RegionCounts(sum(c.tuples for c in by_part), sum(c.pinned for c in by_part))
     parts = statistics.assemble(partition, counts, definition, len(sample), asked)
     assert parts.to_document() == statistics.build(scene.samples, definition).to_document()
 
@@ -209,7 +207,7 @@ def test_categories_are_cut_by_ratio_of_queries_to_data(make, rng):
         {"name": "x", "domain": [0, 1]},
         {"name": "c", "type": "category", "values": list("abcdef")},
     ]
-    # Only b, d and f are asked for: no run of codes, but one cut once they are rearranged.
+    # Queries name b, d and f alone: no run of codes, but one cut once they are rearranged.
     definition = make(
         [{"where": "c IN ('b', 'd', 'f')"}],
         {"regions": 2, "calibrate": False},

@@ -1,0 +1,129 @@
+"""The paper's test bench (Section 4.2): whole fleets on a dense trace, under plans and baselines.
+
+Every fleet reports by dead reckoning under a map of thresholds; at regular moments the queries'
+results are compared with those that Δmin everywhere would give. What is sent is held near z by the
+run-time correction alone: the exact ledger, which never lets more than z pass, belongs to the
+:class:`~planning.lira.shedder.Shedder`, and Section 4 has no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.lira.fleet import Fleet, ReferenceRun, ThresholdMap, reference_run
+from planning.arrays import FloatArray, IntArray
+from planning.errors import StatisticsError
+from planning.lira.demo.trace import Trace
+from planning.lira.model import ReductionCurve
+from planning.lira.plan import Plan
+from planning.lira.queries import QueryErrors, query_errors
+from planning.lira.shedder import BudgetCorrection
+
+LOSS_SEED = 7  # of Random Drop
+Maps = Callable[[float], ThresholdMap]
+"""Thresholds over the plane at every z."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One fleet: errors, and updates relative to Δmin over the evaluated time."""
+
+    errors: QueryErrors
+    updates: float
+
+
+class Bench:
+    """A dense trace on which plans and baselines are measured.
+
+    Parameters
+    ----------
+    trace
+        The fresh part of a trace.
+    low
+        Δmin.
+    warm_up
+        Ticks before errors and updates count.
+    period
+        Ticks between two evaluations of the queries.
+    correct_every
+        Periods between two corrections: several reports per node, or the loop overreacts.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        low: float,
+        *,
+        warm_up: int = 300,
+        period: int = 60,
+        correct_every: int = 1,
+    ) -> None:
+        self.trace, self.low, self.warm_up = trace, low, warm_up
+        self.correct_every = correct_every
+        self.ticks: IntArray = np.arange(warm_up + period - 1, trace.ticks, period)
+        if not self.ticks.size:
+            raise StatisticsError(
+                f"a bench needs more than {warm_up + period} ticks, got {trace.ticks}"
+            )
+        self.reference: ReferenceRun = reference_run(trace, low, self.ticks, warm_up)
+
+    def measure(
+        self,
+        queries: FloatArray,
+        maps: Maps,
+        load: float,
+        *,
+        floor: float = 0.0,
+        admit: float = 1.0,
+        correct: bool = True,
+    ) -> Result:
+        """Run a fleet under ``maps(z)`` and compare the queries' results with the correct ones.
+
+        ``floor`` is the smallest z that the maps can reach. ``admit`` below 1 is Random Drop: the
+        server admits only that fraction of the reports.
+        """
+        fleet = Fleet(self.trace, admit, LOSS_SEED)
+        correction = BudgetCorrection(load, floor=floor)
+        asked = load
+        fleet.run(maps(asked), self.warm_up)
+        views = np.empty((self.ticks.size, self.trace.nodes, 2))
+        reports = np.empty(self.ticks.size, dtype=np.int64)
+        for k, tick in enumerate(self.ticks.tolist()):
+            reports[k] = fleet.run(maps(asked), tick + 1)
+            views[k] = fleet.predicted()
+            if correct and admit == 1.0 and (k + 1) % self.correct_every == 0:
+                lately = slice(k + 1 - self.correct_every, k + 1)
+                due = int(self.reference.reports[lately].sum())
+                asked = correction.observe(int(reports[lately].sum()), due)
+        errors = query_errors(queries, self.reference.predicted, views)
+        return Result(errors, int(reports.sum()) / max(int(self.reference.reports.sum()), 1))
+
+    def random_drop(self, queries: FloatArray, load: float) -> Result:
+        """Nodes report as under Δmin; the server drops what is too much (baseline 1)."""
+        return self.measure(queries, lambda _: self.everywhere(self.low), load, admit=load)
+
+    def uniform(self, queries: FloatArray, load: float, curve: ReductionCurve) -> Result:
+        """One threshold everywhere (baseline 2, Uniform Δ)."""
+        return self.measure(
+            queries, lambda z: self.everywhere(curve.inverse(z)), load, floor=curve.floor
+        )
+
+    def plan(
+        self, queries: FloatArray, load: float, plan: Plan, *, correct: bool = True
+    ) -> Result:
+        """Run the fleet under a plan's throttlers."""
+        return self.measure(
+            queries, lambda z: plan_map(plan, z), load, floor=plan.floor, correct=correct
+        )
+
+    def everywhere(self, threshold: float) -> ThresholdMap:
+        """Return one threshold over the whole space."""
+        return ThresholdMap.uniform(self.trace.bounds, threshold)
+
+
+def plan_map(plan: Plan, load: float) -> ThresholdMap:
+    """Return a plan's thresholds at one z, over the cells."""
+    return ThresholdMap(plan.frame.bounds, plan.at(load).by_level[plan.raster])

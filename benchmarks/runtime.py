@@ -1,0 +1,72 @@
+"""What following published plans costs a source node, beside the family's own decisions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.rows import Row, best_of, measure, row
+from planning import families
+from planning.examples import demo_samples, demo_store
+from planning.runtime import PlanClient, RunningShedder
+
+ITEMS = 2000
+MOST_US = 20.0
+MOST_IMPORT_S = 0.5
+
+
+def run(quick: bool) -> list[Row]:
+    return measure([looking_for_a_new_plan, importing], quick)
+
+
+def looking_for_a_new_plan(quick: bool) -> Row:
+    """Time single items with and without the running shedder around the family's."""
+    store, _ = demo_store("sifter")
+    client = PlanClient(store, "ticks", node="bench")
+    client.poll()
+    running = RunningShedder(client, load=0.5)
+    item = {name: float(column[0]) for name, column in demo_samples("sifter").items()}
+    running.offer_one(item)
+    inner = running.shedder
+    assert inner is not None
+
+    def microseconds(offer_one: Callable[[Any], Any]) -> float:
+        repeats = 3 if quick else 10
+        return 1e6 * best_of(repeats, lambda: [offer_one(item) for _ in range(ITEMS)]).cpu / ITEMS
+
+    own_us, all_us = microseconds(inner.offer_one), microseconds(running.offer_one)
+    return row(
+        "an item costs little beside the family's own decision",
+        f"< {MOST_US:g} µs",
+        f"{all_us - own_us:.1f} µs (own decision {own_us:.1f} µs)",
+        all_us - own_us < MOST_US,
+    )
+
+
+def importing(quick: bool) -> list[Row]:
+    """Time the imports of a node, of each family in a process of its own."""
+    rows = []
+    for name in families.NAMES:
+        script = (
+            "import time; start = time.process_time()\n"
+            f"import planning.{name}.plan, planning.{name}.shedder\n"
+            "import planning.artifacts, planning.runtime\n"
+            "print(time.process_time() - start)"
+        )
+        seconds = min(_seconds(script) for _ in range(1 if quick else 3))
+        rows.append(
+            row(
+                f"a node's imports with {name}, CPU",
+                f"< {MOST_IMPORT_S:g} s",
+                f"{seconds:.2f} s",
+                seconds < MOST_IMPORT_S,
+            )
+        )
+    return rows
+
+
+def _seconds(script: str) -> float:
+    call = [sys.executable, "-c", script]
+    return float(subprocess.run(call, capture_output=True, text=True, check=True).stdout)

@@ -1,0 +1,76 @@
+"""``make reproduce FAMILY=sifter``: the paper's Figures 3 to 10 and the flights, made anew.
+
+Writes one Markdown page that begins with what the paper states beside what was measured, and for
+each figure a CSV table and a plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reproduction import Page
+from benchmarks.sifter.claims import claims
+from benchmarks.sifter.experiments import EXPERIMENTS, FULL, QUICK, Figure
+from benchmarks.sifter.scene import drawn
+from planning.sifter import figures as pictures
+from planning.sifter.demo import Settings
+
+Progress = Callable[[str], None]
+INTRODUCTION = """\
+Made by `{command}`: means over {seeds} seeds of the paper's generator, each with
+1,000 samples to plan from and {fresh:,} fresh tuples to measure on. QoS slopes are Table I's over
+their mean, [1, 2] / 1.5, so that random dropping has a QoS of about z, as on the paper's axes.
+Workloads are named data/queries. Times and rates are those of one core of one machine."""
+
+
+def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
+    """Measure every figure, write tables, plots and the page; return the page's path."""
+    effort = QUICK if quick else FULL
+    figures: list[Figure] = []
+    for experiment in EXPERIMENTS:
+        progress(experiment.__name__.replace("_", " ").capitalize())
+        figures += experiment(effort)
+    command = "make reproduce FAMILY=sifter" + (" QUICK=1" if quick else "")
+    introduction = INTRODUCTION.format(command=command, seeds=effort.seeds, fresh=effort.fresh)
+    page = Page(folder, "sifter", "NR sifters, reproduced", introduction)
+    page.claim(*claims(figures))
+    page.section(
+        "A plan",
+        "16 regions of the cost tree on SKEW/SKEW: tuples (dots), queries (crosses), and the "
+        "quality over all z.",
+    )
+    page.plot("plan", _plan_picture, width=10.0)
+    for figure in figures:
+        page.section(figure.title, f"{figure.y_label[0].upper()}{figure.y_label[1:]}.")
+        page.table(figure.name, figure.columns, figure.rows)
+        if not isinstance(figure.rows[0][0], str):  # texts are no horizontal axis
+            page.plot(figure.name, partial(_lines, figure))
+    return page.write()
+
+
+def _lines(figure: Figure, canvas: Any) -> None:
+    """Draw one line per column."""
+    axes = canvas.subplots()
+    x = [row[0] for row in figure.rows]
+    for name in figure.columns[1:]:
+        axes.plot(x, figure.line(name), marker="o", label=name)
+    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
+    if figure.logarithmic:
+        axes.set(xscale="log", yscale="log")
+    axes.grid()
+    canvas.legend(loc="outside right upper")
+
+
+def _plan_picture(canvas: Any) -> None:
+    """Draw a plan: its regions at one z over tuples and queries, and the quality over all z."""
+    scene = drawn(Settings("SKEW", "SKEW"), 2, fresh=1000)
+    plan = scene.plan("cost_tree", 16)
+    left, right = canvas.subplots(1, 2)
+    pictures.draw(plan, left)
+    centers = (scene.queries.low + scene.queries.high) / 2.0
+    left.plot(*scene.fresh.T, ".", color="0.2", markersize=1.5, alpha=0.5)
+    left.plot(*centers[:300].T, "x", color="tab:blue", markersize=2.0, alpha=0.5)
+    pictures.draw_quality(plan, right)

@@ -1,0 +1,278 @@
+"""A D-FIT server process: ``python -m planning.fit.dfit.process``, with HTTP on loopback.
+
+It reads one line of JSON from standard input (:class:`Start`), answers with its port on standard
+output, and ends by itself: at its deadline, when its starter is gone, or on request.
+
+=================  ====================================================================
+request            what it does
+=================  ====================================================================
+POST /neighbours   addresses of parent and children; planning starts
+POST /table        a child's table or delta
+POST /rates        one control period: rates in, drops applied, rates sent to children
+POST /change       measured costs or selectivities of own operators
+POST /above        in a chain: what the servers above can take
+GET /status        table size, messages and bytes sent, load of every period
+POST /stop         end
+=================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from planning.errors import PlanningError
+from planning.fit.dfit.controller import Delta, DFitServer
+from planning.fit.dfit.sampling import Sampling
+from planning.fit.dfit.servers import Server
+from planning.fit.dfit.tables import Bound
+
+NEIGHBOUR_TIMEOUT_S = 5.0
+RETRY_S = 0.1
+ATTEMPTS = 20
+COUNTERS = (
+    *(f"{kind}_{what}" for kind in ("table", "rate") for what in ("messages", "bytes")),
+    "rows_sent",
+    "rows_removed",
+    "failed_messages",
+    "rebuilds",
+)
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What a process is started with: its part of the network, the sampling, how long it may live.
+
+    ``bound`` is the feasibility triangle of a server in a chain; ``delay_s`` holds its tables back.
+    """
+
+    server: Server
+    sampling: Sampling
+    deadline_s: float
+    bound: list[list[float]] | None = None
+    chain: bool = False
+    delay_s: float = 0.0
+
+
+class Process:
+    """State of the process: planner, neighbours, counters, and the outbox of tables."""
+
+    def __init__(self, start: Start) -> None:
+        bound = None if start.bound is None else Bound(np.array(start.bound))
+        self.planner = DFitServer(start.server, start.sampling, bound)
+        self.chain = start.chain
+        self.delay_s = start.delay_s
+        self.parent: str | None = None
+        self.children: dict[str, str] = {}
+        self.lock = threading.Lock()
+        self.outbox: queue.Queue[bool] = queue.Queue()
+        self.periods: list[dict[str, Any]] = []
+        self.counters = dict.fromkeys(COUNTERS, 0)
+
+    def neighbours(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Learn the neighbours' addresses; start planning if nothing is missing."""
+        with self.lock:
+            self.parent, self.children = body["parent"], body["children"]
+            if self.planner.ready:
+                self._rebuild()
+        return {}
+
+    def table(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Take a child's delta; ask for the whole table if its beginning is unknown."""
+        delta = msgspec.convert(body["delta"], Delta)
+        with self.lock:
+            if not delta.full and body["child"] not in self.planner.children:
+                return {"resync": True}
+            self.planner.receive(body["child"], delta)
+            if self.planner.ready:
+                self._rebuild()
+        return {"resync": False}
+
+    def change(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Take new measurements of own operators; in a chain, tell the child what they leave."""
+        with self.lock:
+            self.planner.change(body["operators"])
+            self._rebuild()
+        self._tell_children()
+        return {}
+
+    def above(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Learn what the servers above can take; rows left out until now may be needed."""
+        with self.lock:
+            new = self.planner.learn(np.array(body["use"]))
+            if new:
+                self._rebuild()
+        if new:
+            self._tell_children()
+        return {}
+
+    def _tell_children(self) -> None:
+        """In a chain, tell the children what this server and those above can take."""
+        if self.chain:
+            for child, address in self.children.items():
+                use = self.planner.use_above(child).tolist()
+                self._post(address, "/above", {"use": use}, "table")
+
+    def _rebuild(self) -> None:
+        self.planner.rebuild()
+        self.counters["rebuilds"] += 1
+        if self.parent is not None:
+            self.outbox.put(False)
+
+    def rates(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Live one control period with the drops decided in the last, then decide anew."""
+        rates = {str(k): float(v) for k, v in body["rates"].items()}
+        with self.lock:
+            load, sent, throughput = self.planner.flow(rates)
+            children = dict(self.children)
+            down = set(self.planner.down)
+        below = {}
+        for child, flow in sent.items():
+            if child in down:
+                continue
+            message = {"period": body["period"], "rates": flow}
+            reply = self._post(children[child], "/rates", message, "rate")
+            if reply is None:
+                self._lost(child)
+            else:
+                below.update(reply["loads"])
+                throughput += reply["throughput"]
+        with self.lock:
+            self.planner.decide(rates)
+            server = self.planner.server
+            self.periods.append({"period": body["period"], "load": load / server.capacity})
+        return {"loads": {server.id: load / server.capacity, **below}, "throughput": throughput}
+
+    def _lost(self, child: str) -> None:
+        """Plan without a child that does not answer; its table comes back with it."""
+        with self.lock:
+            if child not in self.planner.down:
+                self.planner.down.add(child)
+                self.planner.children.pop(child, None)
+                self._rebuild()
+
+    def send_tables(self) -> None:
+        """Send deltas to the parent, one after the other; runs in its own thread."""
+        while True:
+            full = self.outbox.get()
+            if self.delay_s:
+                time.sleep(self.delay_s)
+            with self.lock:
+                delta = self.planner.delta(full=full)
+                message = {"child": self.planner.server.id, "delta": msgspec.to_builtins(delta)}
+                parent = self.parent
+            self.counters["rows_sent"] += len(delta.added)
+            self.counters["rows_removed"] += len(delta.removed)
+            for _ in range(ATTEMPTS):
+                reply = self._post(parent or "", "/table", message, "table")
+                if reply is not None:
+                    if reply["resync"]:
+                        self.outbox.put(True)
+                    break
+                time.sleep(RETRY_S)
+            else:
+                self.outbox.put(True)
+
+    def _post(self, address: str, path: str, body: Any, kind: str) -> Any:
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{address}{path}", data, method="POST")
+        self.counters[f"{kind}_messages"] += 1
+        self.counters[f"{kind}_bytes"] += len(data)
+        try:
+            with urllib.request.urlopen(request, timeout=NEIGHBOUR_TIMEOUT_S) as reply:
+                return json.load(reply)
+        except (urllib.error.URLError, OSError, ValueError):
+            self.counters["failed_messages"] += 1
+            return None
+
+    def status(self) -> dict[str, Any]:
+        """Return what a monitor wants to know."""
+        with self.lock:
+            table = self.planner.table
+            return {
+                "server": self.planner.server.id,
+                "rows": 0 if table is None else table.count,
+                "ready": table is not None and self.planner.ready and self.outbox.empty(),
+                "children": sorted(self.planner.children),
+                "down": sorted(self.planner.down),
+                "drops": self.planner.drops,
+                "scale": self.planner.scale,
+                "periods": self.periods,
+                **self.counters,
+            }
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Routes requests to the process."""
+
+    process: Process
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer /status."""
+        self._answer(200, self.process.status())
+
+    def do_POST(self) -> None:
+        """Answer everything else; an error is an answer, too."""
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path == "/stop":
+            self._answer(200, {})
+            os._exit(0)
+        routes = {
+            "/neighbours": self.process.neighbours,
+            "/table": self.process.table,
+            "/change": self.process.change,
+            "/above": self.process.above,
+            "/rates": self.process.rates,
+        }
+        try:
+            self._answer(200, routes[self.path](body))
+        except (PlanningError, KeyError, TypeError, ValueError) as error:
+            self._answer(400, {"error": f"{type(error).__name__}: {error}"})
+
+    def _answer(self, code: int, document: Any) -> None:
+        data = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep standard error quiet."""
+
+
+def _end_at(deadline_s: float, starter: int) -> None:
+    """End the process at its deadline, or when its starter is gone."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end and os.getppid() == starter:
+        time.sleep(0.2)
+    os._exit(0)
+
+
+def main() -> None:
+    """Run one server until its deadline."""
+    starter = os.getppid()
+    start = msgspec.convert(json.loads(sys.stdin.readline()), Start)
+    threading.Thread(target=_end_at, args=(start.deadline_s, starter), daemon=True).start()
+    process = Process(start)
+    threading.Thread(target=process.send_tables, daemon=True).start()
+    handler = type("BoundHandler", (Handler,), {"process": process})
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    httpd.daemon_threads = True
+    print(httpd.server_address[1], flush=True)
+    httpd.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""A bounded dual simplex with parametric right-hand side, compiled.
+
+The tableau carries, besides the columns of the nonbasic variables, the constant and one column per
+rate: the basic variables are an affine function of the rates, so moving to another rate vector
+costs one small matrix-vector product, and pivots only where the optimal basis changes. Several cost
+rows are minimised lexicographically; the last one makes the optimal basis unique.
+
+A variable at its upper bound is stored as the distance from that bound ("flipped"), so nonbasic
+variables are always zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.fit.kernels.drops import affine
+
+Marks = BoolArray | IntArray
+
+FEASIBLE = 1e-11
+PIVOT = 1e-10
+REFRESH = 64
+"""Pivots after which the tableau is rebuilt from the original data, to stop rounding."""
+
+OPTIMAL = 0
+INFEASIBLE = 1
+STALLED = 2
+
+
+class Problem(NamedTuple):
+    """The original data, as :class:`planning.fit.simplex.shedding.SheddingProgram` states them."""
+
+    tableau: FloatArray
+    cost: FloatArray
+    upper: FloatArray
+    bounded: Marks
+
+
+class Basis(NamedTuple):
+    """A tableau, the variables of its rows and columns, and which of them are flipped."""
+
+    tableau: FloatArray
+    cost: FloatArray
+    basic: IntArray
+    nonbasic: IntArray
+    flipped: Marks
+
+
+@njit(cache=True)
+def pivot(tableau: FloatArray, cost: FloatArray, row: int, column: int) -> None:
+    """Exchange the basic variable of ``row`` with the nonbasic one of ``column``."""
+    rows, width = tableau.shape
+    columns = cost.shape[1]
+    inverse = 1.0 / tableau[row, column]
+    for k in range(width):
+        tableau[row, k] *= inverse
+    tableau[row, column] = inverse
+    for i in range(rows):
+        factor = tableau[i, column]
+        if i != row and factor != 0.0:
+            tableau[i, column] = 0.0
+            for k in range(width):
+                tableau[i, k] -= factor * tableau[row, k]
+    for level in range(cost.shape[0]):
+        factor = cost[level, column]
+        if factor != 0.0:
+            cost[level, column] = 0.0
+            for k in range(columns):
+                cost[level, k] -= factor * tableau[row, k]
+            for k in range(columns):
+                if -1e-13 < cost[level, k] < 1e-13:
+                    cost[level, k] = 0.0
+
+
+@njit(cache=True)
+def flip_row(tableau: FloatArray, upper: FloatArray, row: int, columns: int) -> None:
+    """Replace a basic variable by its distance from the upper bound."""
+    width = tableau.shape[1]
+    for k in range(columns):
+        tableau[row, k] = -tableau[row, k]
+    for k in range(columns, width):
+        tableau[row, k] = upper[k - columns] - tableau[row, k]
+
+
+@njit(cache=True)
+def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column: int) -> None:
+    """Replace a nonbasic variable by its distance from the upper bound."""
+    columns = cost.shape[1]
+    for i in range(tableau.shape[0]):
+        for k in range(upper.shape[0]):
+            tableau[i, columns + k] -= tableau[i, column] * upper[k]
+        tableau[i, column] = -tableau[i, column]
+    for level in range(cost.shape[0]):
+        cost[level, column] = -cost[level, column]
+
+
+@njit(cache=True)
+def enters(tableau: FloatArray, cost: FloatArray, row: int) -> int:
+    """Return the column of the lexicographically smallest dual ratio, or -1."""
+    best = -1
+    for j in range(cost.shape[1]):
+        entry = tableau[row, j]
+        if entry >= -PIVOT:
+            continue
+        if best < 0:
+            best = j
+            continue
+        other = tableau[row, best]
+        for level in range(cost.shape[0]):
+            mine = cost[level, j] * -other
+            theirs = cost[level, best] * -entry
+            slack = 1e-12 * (abs(mine) + abs(theirs)) + 1e-15
+            if mine < theirs - slack:
+                best = j
+                break
+            if mine > theirs + slack:
+                break
+    return best
+
+
+@njit(cache=True)
+def reoptimise(
+    state: Basis, upper: FloatArray, bounded: Marks, rates: FloatArray, limit: int
+) -> tuple[int, int]:
+    """Pivot until every basic variable is within its bounds; return status and pivots."""
+    tableau, cost, basic, nonbasic, flipped = state
+    rows, columns = tableau.shape[0], cost.shape[1]
+    right = tableau[:, columns:]
+    for count in range(limit):
+        worst = FEASIBLE
+        leaving = -1
+        above = False
+        for i in range(rows):
+            value = affine(right, i, rates)
+            if -value > worst:
+                worst, leaving, above = -value, i, False
+            if bounded[basic[i]]:
+                excess = value - affine(upper, basic[i], rates)
+                if excess > worst:
+                    worst, leaving, above = excess, i, True
+        if leaving < 0:
+            return OPTIMAL, count
+        if above:
+            flip_row(tableau, upper[basic[leaving]], leaving, columns)
+            flipped[basic[leaving]] = not flipped[basic[leaving]]
+        column = enters(tableau, cost, leaving)
+        if column < 0:
+            return (OPTIMAL if worst < 1e-9 else INFEASIBLE), count
+        pivot(tableau, cost, leaving, column)
+        basic[leaving], nonbasic[column] = nonbasic[column], basic[leaving]
+    return STALLED, limit
+
+
+@njit(cache=True)
+def rebuild(problem: Problem, state: Basis) -> bool:
+    """Rebuild the tableau of a basis from the original data, with the largest pivots first."""
+    tableau, cost, basic, nonbasic, flipped = state
+    rows, columns = tableau.shape[0], cost.shape[1]
+    tableau[:] = problem.tableau
+    cost[:] = problem.cost
+    for j in range(columns):
+        if flipped[j]:
+            flip_column(tableau, cost, problem.upper[j], j)
+    wanted = np.zeros(rows + columns, dtype=np.bool_)
+    for i in range(rows):
+        wanted[basic[i]] = True
+    for i in range(rows):
+        basic[i] = columns + i
+    for j in range(columns):
+        nonbasic[j] = j
+    while True:
+        best = 0.0
+        row, column = -1, -1
+        for j in range(columns):
+            if wanted[nonbasic[j]]:
+                for i in range(rows):
+                    if not wanted[basic[i]] and abs(tableau[i, j]) > best:
+                        best, row, column = abs(tableau[i, j]), i, j
+        if row < 0:
+            break
+        if best < PIVOT:
+            return False
+        pivot(tableau, cost, row, column)
+        basic[row], nonbasic[column] = nonbasic[column], basic[row]
+    for j in range(columns):
+        if wanted[nonbasic[j]]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def values(state: Basis, upper: FloatArray, rates: FloatArray, out: FloatArray) -> None:
+    """Write the values of the original variables at ``rates``, clipped to their bounds."""
+    tableau, cost, basic, _, flipped = state
+    columns = cost.shape[1]
+    right = tableau[:, columns:]
+    for j in range(columns):
+        out[j] = affine(upper, j, rates) if flipped[j] else 0.0
+    for i in range(tableau.shape[0]):
+        variable = basic[i]
+        if variable < columns:
+            value = max(affine(right, i, rates), 0.0)
+            if flipped[variable]:
+                value = max(affine(upper, variable, rates) - value, 0.0)
+            out[variable] = value
+
+
+@njit(cache=True)
+def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -> None:
+    """Correct the variables by what the original rows say is left over at tight rows.
+
+    One step of iterative refinement: small pivots cost digits, and a server must not pay for them.
+    """
+    tableau, cost, basic, nonbasic, flipped = state
+    columns = cost.shape[1]
+    right = problem.tableau[:, columns:]
+    for j in range(columns):
+        row = nonbasic[j] - columns
+        if row < 0:
+            continue
+        rest = affine(right, row, rates)
+        for k in range(columns):
+            rest -= problem.tableau[row, k] * out[k]
+        if rest == 0.0:
+            continue
+        for i in range(tableau.shape[0]):
+            variable = basic[i]
+            if variable < columns:
+                step = tableau[i, j] * rest
+                out[variable] += -step if flipped[variable] else step
+    for j in range(columns):
+        out[j] = max(out[j], 0.0)
+        if flipped[j]:
+            out[j] = min(out[j], affine(problem.upper, j, rates))
+
+
+@njit(cache=True)
+def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out: FloatArray) -> int:
+    """Move a warm tableau to ``rates``; write the variables into ``out``; return the status."""
+    limit = 50 * (problem.tableau.shape[0] + problem.cost.shape[1]) + 100
+    status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
+    age[0] += pivots
+    if status != OPTIMAL or age[0] > REFRESH:
+        good = rebuild(problem, state)
+        if status != OPTIMAL or not good:
+            start(problem, state)
+        age[0] = 0
+        status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
+    values(state, problem.upper, rates, out)
+    refine(problem, state, rates, out)
+    return status
+
+
+@njit(cache=True)
+def start(problem: Problem, state: Basis) -> None:
+    """Set the state to the basis where nothing is dropped."""
+    state.tableau[:] = problem.tableau
+    state.cost[:] = problem.cost
+    for i in range(problem.tableau.shape[0]):
+        state.basic[i] = problem.cost.shape[1] + i
+    for j in range(problem.cost.shape[1]):
+        state.nonbasic[j] = j
+    state.flipped[:] = False

@@ -1,0 +1,242 @@
+"""The join plan's two encodings: the JSON document, and a MessagePack head before packed tables.
+
+The compact form leaves the order of the items out: it follows from the densities.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import numpy as np
+
+from planning.arrays import frozen, frozen_ints
+from planning.errors import InvalidInput
+from planning.joins import path
+from planning.joins.layout import Layout
+from planning.joins.model import COMBINES, Combine, Condition, ConditionKind, Windows
+from planning.packing import Reader, converted, damaged, message, packed, table
+
+if TYPE_CHECKING:
+    from planning.joins.plan import Plan
+
+WHAT = "joins plan"
+FORMAT = 1
+LARGEST_THRESHOLD = 1 << 16  # the bitmaps count common items up to it
+LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
+
+
+class WindowsDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """Window sizes w_1 and w_2, basic window size b and a boundary of the grid, in seconds."""
+
+    window_s: tuple[float, float]
+    basic_window_s: float
+    origin_s: float
+
+
+class ConditionDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """The join condition."""
+
+    kind: str
+    threshold: float
+    vocabulary: int | None
+    single_valued: bool
+
+
+class LayoutDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """The columns of a row: stream and its two values, time, type, items and their weights.
+
+    ``sizes`` cuts every type by the number of items; then ``PlanDocument.types`` are the classes.
+    """
+
+    stream: str
+    streams: tuple[str, str]
+    time: str
+    type: str | None
+    types: list[str]
+    items: list[str]
+    weights: list[str]
+    sizes: list[int]
+
+
+class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """A join plan as published; tables are flat, over window, type and basic window."""
+
+    format: int
+    windows: WindowsDocument
+    condition: ConditionDocument
+    types: list[str]
+    utilities: list[float]
+    combine: str
+    type_frequency: list[list[float]]
+    rates_per_s: tuple[float, float]
+    hits: list[int]
+    comparisons: list[int]
+    density: list[float]
+    order: list[int]
+    sample_size: int
+    span_s: float
+    unit_cost_s: float | None
+    valid_for_s: float | None
+    monitor_fraction: float
+    load: float
+    layout: LayoutDocument
+
+
+class Extent(msgspec.Struct):
+    """What of the head says how large the tables are."""
+
+    windows: WindowsDocument
+    condition: ConditionDocument
+    types: list[str]
+
+
+def to_document(plan: Plan) -> dict[str, Any]:
+    """Return the JSON form, as :class:`PlanDocument` describes it."""
+    return {
+        **_head(plan),
+        "type_frequency": plan.type_frequency.tolist(),
+        "hits": plan.hits.ravel().tolist(),
+        "comparisons": plan.comparisons.ravel().tolist(),
+        "density": plan.density.ravel().tolist(),
+        "order": plan.order.tolist(),
+    }
+
+
+def from_document(kind: type[Plan], document: dict[str, Any]) -> Plan:
+    """Read the JSON form back; refuse what does not fit together."""
+    read = converted(document, PlanDocument, WHAT)
+    _check(read)
+    windows, condition = _nouns(read)
+    types = len(read.types)
+    shape = (2, types, windows.most)
+    plan = kind(
+        windows=windows,
+        condition=condition,
+        vocabulary=read.condition.vocabulary,
+        single_valued=read.condition.single_valued,
+        types=tuple(read.types),
+        utilities=frozen(read.utilities),
+        combine=cast(Combine, read.combine),
+        type_frequency=frozen(table(read.type_frequency, (2, types), WHAT, "type_frequency")),
+        rates_per_s=read.rates_per_s,
+        hits=frozen_ints(table(read.hits, shape, WHAT, "hits")),
+        comparisons=frozen_ints(table(read.comparisons, shape, WHAT, "comparisons")),
+        density=frozen(table(read.density, shape, WHAT, "density")),
+        sample_size=read.sample_size,
+        span_s=read.span_s,
+        unit_cost_s=read.unit_cost_s,
+        valid_for_s=read.valid_for_s,
+        monitor_fraction=read.monitor_fraction,
+        load=read.load,
+        layout=msgspec.convert(read.layout, Layout, from_attributes=True),
+    )
+    if read.order != plan.order.tolist():
+        raise damaged(WHAT, "list its items by falling density", "another order")
+    return plan
+
+
+def to_bytes(plan: Plan) -> bytes:
+    """Return the compact form."""
+    head = message(_head(plan))
+    largest = max(int(plan.hits.max()), int(plan.comparisons.max()))
+    width = 4 if largest < 2**32 else 8
+    return b"".join(
+        (
+            LENGTH.pack(len(head), width),
+            head,
+            packed(plan.type_frequency, "<f4"),
+            packed(plan.density, "<f4"),
+            packed(plan.hits, f"<u{width}"),
+            packed(plan.comparisons, f"<u{width}"),
+        )
+    )
+
+
+def from_bytes(kind: type[Plan], payload: bytes) -> Plan:
+    """Read the compact form back."""
+    reader = Reader(payload, WHAT)
+    length, width = reader.unpack(LENGTH)
+    if width not in (4, 8):
+        raise damaged(WHAT, "have counts of 4 or 8 bytes", width)
+    head: dict[str, Any] = reader.message(dict[str, Any], length)
+    extent = converted(head, Extent, WHAT)
+    windows, _ = _nouns(extent)
+    types = len(extent.types)
+    size = 2 * types * windows.most
+    frequency = reader.floats("<f4", 2, types)
+    density = reader.floats("<f4", size)
+    hits, comparisons = (reader.ints(f"<u{width}", size) for _ in range(2))
+    reader.finish()
+    tables = {
+        "type_frequency": frequency.tolist(),
+        "hits": hits.tolist(),
+        "comparisons": comparisons.tolist(),
+        "density": density.tolist(),
+        "order": path.rank(density).tolist(),
+    }
+    return from_document(kind, head | tables)
+
+
+def _head(plan: Plan) -> dict[str, Any]:
+    """Return everything but the tables."""
+    return {
+        "format": FORMAT,
+        "windows": {
+            "window_s": [float(w) for w in plan.windows.window_s],
+            "basic_window_s": float(plan.windows.basic_window_s),
+            "origin_s": float(plan.windows.origin_s),
+        },
+        "condition": {
+            "kind": plan.condition.kind,
+            "threshold": float(plan.condition.threshold),
+            "vocabulary": plan.vocabulary,
+            "single_valued": plan.single_valued,
+        },
+        "types": list(plan.types),
+        "utilities": plan.utilities.tolist(),
+        "combine": plan.combine,
+        "rates_per_s": list(plan.rates_per_s),
+        "sample_size": plan.sample_size,
+        "span_s": plan.span_s,
+        "unit_cost_s": plan.unit_cost_s,
+        "valid_for_s": plan.valid_for_s,
+        "monitor_fraction": plan.monitor_fraction,
+        "load": plan.load,
+        "layout": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(plan.layout).items()
+        },
+    }
+
+
+def _nouns(read: PlanDocument | Extent) -> tuple[Windows, Condition]:
+    """Return the windows and the condition, which check themselves."""
+    windows, condition = read.windows, read.condition
+    try:
+        return (
+            Windows(windows.window_s, windows.basic_window_s, windows.origin_s),
+            Condition(cast(ConditionKind, condition.kind), condition.threshold),
+        )
+    except InvalidInput as error:
+        raise damaged(WHAT, "have windows and a condition", error) from None
+
+
+def _check(read: PlanDocument) -> None:
+    """Refuse fields that contradict one another."""
+    types, condition, layout = len(read.types), read.condition, read.layout
+    vocabulary, classes = condition.vocabulary, len(layout.types) * (len(layout.sizes) + 1)
+    countable = condition.kind != "overlap" or condition.threshold <= LARGEST_THRESHOLD
+    for fits, must, given in (
+        (read.format == FORMAT, f"have format {FORMAT}", read.format),
+        (len(read.utilities) == types, f"have {types} utilities", len(read.utilities)),
+        (classes == types, f"have a layout of {types} classes", classes),
+        (read.combine in COMBINES, f"combine by {', '.join(COMBINES)}", read.combine),
+        (bool(np.isfinite(read.density).all()), "have finite densities", "NaN or infinity"),
+        (vocabulary is None or vocabulary >= 0, "have a vocabulary of 0 or more", vocabulary),
+        (countable, f"have a threshold <= {LARGEST_THRESHOLD}", condition.threshold),
+    ):
+        if not fits:
+            raise damaged(WHAT, must, given)

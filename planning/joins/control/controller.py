@@ -1,0 +1,229 @@
+"""Feed-forward control: from measured rates and costs to the selection, many times a second.
+
+Algorithm 1 moves r step by step after the fact; here the comparisons that the next moment would
+need are computed from arrival rates, waiting tuples and the windows' populations, and the plan is
+cut where the budget ends. The same object watches for drift: when the plan's order is beaten by
+what the operator itself sees, it falls back to its own estimate and asks for a new plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.joins import path
+from planning.joins.control.drift import DriftWatch
+from planning.joins.control.estimate import OnlineEstimate
+from planning.joins.model import Windows, combine_utilities
+from planning.joins.plan import Plan
+
+FORGET = 0.92  # weight that measured costs keep per batch
+TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What the controller sees at a tick."""
+
+    now: float
+    elapsed_s: float  # since the last tick
+    arrived: FloatArray  # [2, Z] tuples that arrived since
+    waiting: FloatArray  # [2, Z] tuples in the input buffers
+    populations: IntArray  # [2, n]
+    hits: IntArray  # [2, 2, n, Z, Z] found since
+    comparisons: IntArray  # [2, 2, n, Z] made since
+    available: float  # comparisons affordable until the next tick
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What the operator does until the next tick."""
+
+    take: FloatArray  # [2, Z, n]
+    oldest: BoolArray
+    full_fraction: float  # share of tuples compared with the whole window
+    load: float  # r, as a share of all comparisons
+
+
+@dataclass(eq=False)
+class Controller:
+    """Cuts a plan, or the online estimate, by what is affordable.
+
+    Parameters
+    ----------
+    windows, values
+        The operator's windows, and the utility of a match per pair of types.
+    plan
+        The published plan; None runs purely online.
+    tick_s, standing_s
+        Time between decisions, and time's worth of tuples kept waiting so that the processor never
+        idles; 0 where nothing waits.
+    monitor_fraction, explore_fraction
+        Share of the budget for comparisons with whole windows, with and without a trusted plan.
+    memory_s
+        How long the online estimate remembers.
+    watch
+        Whether to leave a plan that has gone stale (:class:`DriftWatch`).
+    """
+
+    windows: Windows
+    values: FloatArray
+    plan: Plan | None = None
+    tick_s: float = 0.25
+    standing_s: float = 0.1
+    monitor_fraction: float = 0.015
+    explore_fraction: float = 0.04
+    memory_s: float = 15.0
+    watch: bool = True
+    estimate: OnlineEstimate = field(init=False)
+    drift: DriftWatch = field(init=False)
+    stale: bool = field(default=False, init=False)
+    replan_wanted: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+        self.drift = DriftWatch(self.values, self.windows)
+        self._rates = np.zeros((2, self.values.shape[0]))
+        self._usual = np.zeros((2, self.values.shape[0]))
+        self._present = self.windows.extents_s > 0
+
+    @classmethod
+    def of(cls, plan: Plan, **settings: Any) -> Controller:
+        """Return the controller for a published plan."""
+        values = combine_utilities(plan.utilities, plan.combine)
+        settings = {"monitor_fraction": plan.monitor_fraction, **settings}
+        return cls(plan.windows, values, plan, **settings)
+
+    def swap(self, plan: Plan | None) -> None:
+        """Use another plan; trust it until shown otherwise."""
+        self.plan = plan
+        self.stale = self.replan_wanted = False
+        self.drift.restart()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the plan, not the online estimate, decides."""
+        return self.plan is not None and not self.stale
+
+    def decide(self, view: View, share: float | None = None) -> Decision:
+        """Return the selection for the next tick: within a budget, or a share of all comparisons.
+
+        With ``share``, ``view.available`` does not count.
+        """
+        self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
+        if self.watch and self.trusted:
+            self.drift.update(view.hits, view.comparisons, view.elapsed_s)
+        self._follow(view)
+        volumes = self._demand(view) if share is None else self._mixture(view)
+        total = float(volumes.sum())
+        affordable = view.available if share is None else share * total
+        if share == 1.0 or (share is None and total <= affordable):
+            everything = np.ones(volumes.shape)
+            return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
+        if self.watch and self.plan is not None and not self.stale:
+            if self.drift.proved(self.plan, view.now, volumes, affordable):
+                self._leave_plan()
+        watched = self._monitoring() if self.trusted else self._exploration()
+        available = max(affordable, 0.0)
+        full = min(watched, watched * available / total) if total > 0 else 0.0
+        density = self._density()
+        order = self.plan.order if self.trusted and self.plan else path.rank(density)
+        left = max(available - full * total, 0.0) / (1.0 - full)
+        take = path.fill(order, volumes, left)
+        load = available / total if total > 0 else 1.0
+        return Decision(take, path.denser_side(density), full, load)
+
+    def _leave_plan(self) -> None:
+        """Go on with what was learned since the drift, and ask for a new plan."""
+        self.stale = self.replan_wanted = True
+        self.estimate = self.drift.recent
+        self.estimate.memory_s = self.memory_s
+
+    def _density(self) -> FloatArray:
+        if self.trusted and self.plan is not None:
+            return self.plan.density
+        return np.where(self._present[:, None, :], self.estimate.density(), -1.0)
+
+    def _monitoring(self) -> float:
+        """Return the share of the budget for whole windows; larger while the plan is in doubt."""
+        return min(0.5, self.monitor_fraction * self.drift.closeness)
+
+    def _exploration(self) -> float:
+        """Explore much while little is known: the share falls as hits come in."""
+        known = self.estimate.evidence / self.estimate.hits[0].size
+        return float(np.clip(self.explore_fraction * 25.0 / max(known, 1e-9),
+                             self.explore_fraction, 0.5))  # fmt: skip
+
+    def _follow(self, view: View) -> None:
+        """Follow the arrival rates."""
+        seen = view.arrived / max(view.elapsed_s, 1e-9)
+        self._rates = seen if not self._rates.any() else 0.5 * self._rates + 0.5 * seen
+        slow = min(1.0, view.elapsed_s / max(self.windows.window_s))
+        self._usual = seen if not self._usual.any() else (1 - slow) * self._usual + slow * seen
+
+    def _mixture(self, view: View) -> FloatArray:
+        """Comparisons with every basic window at the usual mixture of tuples, whatever the rate."""
+        usual = self._usual if self._usual.any() else np.ones(self._usual.shape)
+        return usual[::-1, :, None] * view.populations[:, None, :].astype(np.float64)
+
+    def _demand(self, view: View) -> FloatArray:
+        """Comparisons that the tuples of the next tick would make with every basic window."""
+        coming = view.waiting + self._rates * (self.tick_s - self.standing_s)
+        stored = view.populations.astype(np.float64)
+        # During the tick the first basic window fills and the last one empties.
+        growth = self._rates.sum(axis=1) * self.tick_s / 2
+        stored[:, 0] += growth
+        for i, n in enumerate(self.windows.counts):
+            stored[i, n - 1] = max(stored[i, n - 1] - growth[i], 0.0)
+        return np.maximum(coming, 0.0)[::-1, :, None] * stored[:, None, :]
+
+
+class MeasuredCost:
+    """Least squares of seconds on tuples and comparisons, older batches weighing less.
+
+    A tuple costs something even if it is compared with nothing, so the cost per comparison alone
+    would promise too much at small r.
+
+    Examples
+    --------
+    >>> cost = MeasuredCost(None)
+    >>> for tuples, comparisons in ((10, 1000), (10, 3000), (20, 1000)):
+    ...     cost.observe(tuples, comparisons, 2e-6 * tuples + 1e-9 * comparisons)
+    >>> round(cost.affordable(1e-3, 100) / 1e5)
+    8
+    """
+
+    def __init__(self, per_comparison_s: float | None) -> None:
+        self.per_tuple_s = 0.0
+        self.per_comparison_s = per_comparison_s
+        self._moments = np.zeros((2, 2))
+        self._products = np.zeros(2)
+
+    def observe(self, tuples: int, comparisons: int, seconds: float) -> None:
+        """Learn from one batch; one without comparisons tells what tuples cost by themselves."""
+        if tuples <= 0 or not seconds > 0 or (comparisons <= 0 and not self.per_comparison_s):
+            return
+        row = np.array([float(tuples), float(comparisons)])
+        self._moments = FORGET * self._moments + np.outer(row, row)
+        self._products = FORGET * self._products + row * seconds
+        (aa, ab), (_, bb) = self._moments
+        scale = aa * bb - ab * ab
+        if scale > 1e-6 * aa * bb:
+            per_tuple = (self._products[0] * bb - self._products[1] * ab) / scale
+            per_comparison = (self._products[1] * aa - self._products[0] * ab) / scale
+            if per_tuple >= 0 and per_comparison > 0:
+                self.per_tuple_s, self.per_comparison_s = per_tuple, per_comparison
+                return
+        if bb > 0:  # both move together: all cost is put on comparisons
+            self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
+        else:
+            self.per_tuple_s = self._products[0] / aa
+
+    def affordable(self, seconds: float, tuples: float) -> float:
+        """Comparisons that fit into ``seconds`` of work on that many tuples; inf if unknown."""
+        if not self.per_comparison_s:
+            return float("inf")
+        return max(seconds - self.per_tuple_s * tuples, 0.0) / self.per_comparison_s

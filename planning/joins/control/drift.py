@@ -1,0 +1,166 @@
+"""Notice that the time correlation has moved away from the plan.
+
+Three steps, each cheap until the one before gives reason. *Misfit*: matches found in what the plan
+selects are many, so within a second or so they show whether their pattern over the basic windows is
+still the plan's. *Doubt*: then, or when the plan seems to catch less of the output than it
+promises, more tuples are compared with the whole window. *Proof*: the order learned on one half of
+the evidence would have gained more on the other half, by several standard errors, several times in
+a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planning.arrays import FloatArray, IntArray
+from planning.joins import path
+from planning.joins.control.estimate import CLUSTERING, OnlineEstimate
+from planning.joins.model import Windows
+from planning.joins.plan import Plan
+
+DOUBT = 0.85  # of the share of output that the plan promises: below, look closer
+CLOSER = 5.0  # times the monitoring
+CLOSEST = 12.0  # times, when the pattern does not fit
+PATIENCE = 4.0  # times the memory: while in doubt, and before the pattern is suspected again
+BATCH = 400  # hits that show the pattern
+MISFIT_SIGMAS = 4.0
+TOLERANCE = 0.1  # relative: the few hundred tuples of a basic window are never quite typical
+LEAST_EXPECTED = 8.0  # hits of an item that counts for the pattern
+LEAST_EVIDENCE = 200  # hits before anything is proved
+
+
+@dataclass(eq=False)
+class DriftWatch:
+    """Evidence against a plan.
+
+    Parameters
+    ----------
+    values, windows
+        Utility of a match per pair of types, and the windows.
+    memory_s
+        How long evidence is remembered.
+    gain, sigmas, checks, period_s
+        Drift is proved when the order learned would gain this share more, by this many standard
+        errors, at this many checks in a row that are this far apart.
+    """
+
+    values: FloatArray
+    windows: Windows
+    memory_s: float = 10.0
+    gain: float = 0.05
+    sigmas: float = 3.0
+    checks: int = 3
+    period_s: float = 1.0
+    recent: OnlineEstimate = field(init=False)
+    observed_gain: float = field(default=1.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything: another plan is to be watched."""
+        self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+        self._batch = OnlineEstimate(self.values, self.windows.most, np.inf)
+        self._misfits = self._proofs = 0
+        self._caught_less = False
+        self._suspect_until = self._trust_until = self._checked = self._batch_from = -np.inf
+        self.observed_gain = 1.0
+
+    @property
+    def closeness(self) -> float:
+        """How many times the usual monitoring is wanted."""
+        if np.isfinite(self._suspect_until):
+            return CLOSEST
+        return CLOSER if self._caught_less else 1.0
+
+    def update(self, hits: IntArray, comparisons: IntArray, elapsed_s: float) -> None:
+        """Add what was found since the last time."""
+        self.recent.update(hits, comparisons, elapsed_s)
+        self._batch.update(hits, comparisons, elapsed_s)
+
+    def proved(self, plan: Plan, now: float, volumes: FloatArray, affordable: float) -> bool:
+        """Check the plan, at most once a period; return whether it has been proved stale."""
+        self._suspect(plan, now)
+        if now - self._checked < self.period_s or self.recent.evidence < LEAST_EVIDENCE:
+            return False
+        self._checked = now
+        planned = path.fill(plan.order, volumes, affordable)
+        ours = theirs = variance = 0.0
+        for half in range(2):
+            own = path.fill(path.rank(self.recent.density(half)), volumes, affordable)
+            worth, doubt = self.recent.measured(1 - half)
+            ours += float((own * volumes * worth).sum())
+            theirs += float((planned * volumes * worth).sum())
+            variance += float((((own - planned) * volumes) ** 2 * doubt).sum())
+        self._caught_less = self._caught(plan, planned, volumes) < DOUBT
+        # In doubt, evidence is gathered until it suffices.
+        self.recent.memory_s = self.memory_s * (PATIENCE if self.closeness > 1.0 else 1.0)
+        self.observed_gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
+        sure = ours - theirs > self.sigmas * np.sqrt(variance)
+        self._proofs = self._proofs + 1 if sure and self.observed_gain > 1.0 + self.gain else 0
+        return self._proofs >= self.checks
+
+    def _suspect(self, plan: Plan, now: float) -> None:
+        """Look much closer for a while after two batches in a row that do not fit the plan."""
+        if now >= self._suspect_until:
+            self._suspect_until = -np.inf
+        if self._batch.evidence < BATCH or now - self._batch_from < self.period_s:
+            return
+        misfit = self._misfit(plan) > MISFIT_SIGMAS
+        self._batch = OnlineEstimate(self.values, self.windows.most, np.inf)
+        self._batch_from = now
+        self._misfits = self._misfits + 1 if misfit else 0
+        if self._misfits >= 2 and now >= self._trust_until:
+            self._suspect_until = now + 2.0 * self.memory_s
+            self._trust_until = now + PATIENCE * self.memory_s
+            # What was seen before the change would only speak for the plan.
+            self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+            self._proofs = 0
+
+    def _misfit(self, plan: Plan) -> float:
+        """Return by how many standard deviations the hits of a batch depart from the pattern.
+
+        Types are taken together, and only shares count: a level that rises or falls everywhere is
+        no drift.
+        """
+        chance = plan.hits / np.maximum(plan.comparisons, 1)
+        halves = self._batch.hits.sum(axis=2), (self._batch.comparisons * chance).sum(axis=2)
+        hits, expected = (half.sum(axis=0) for half in halves)
+        for _ in range(2):  # the level is that of the items that count
+            counted = expected >= LEAST_EXPECTED
+            if counted.sum() < 2:
+                return 0.0
+            expected = expected * float(hits[counted].sum()) / float(expected[counted].sum())
+        of_plan = expected**2 / np.maximum(plan.hits.sum(axis=1), 1)
+        clustered = max(CLUSTERING, _clustering(*(half[:, counted] for half in halves)))
+        variance = clustered * (expected + of_plan) + (TOLERANCE * expected) ** 2
+        square = ((hits - expected) ** 2 / np.maximum(variance, 1e-300))[counted]
+        freedom = float(counted.sum() - 1)
+        return float((square.sum() - freedom) / np.sqrt(2.0 * freedom))
+
+    def _caught(self, plan: Plan, take: FloatArray, volumes: FloatArray) -> float:
+        """Share of all output that the selection catches now, over what the plan promises.
+
+        Half a standard error in the plan's favour: what lies outside the selection is little known.
+        """
+        promised = volumes * plan.density
+        worth, variance = self.recent.measured()
+        value = volumes * worth
+        outside = float(((1.0 - take) * value).sum())
+        outside -= 0.5 * float(np.sqrt(((volumes * (1.0 - take)) ** 2 * variance).sum()))
+        inside = float((take * value).sum())
+        share = inside / max(inside + max(outside, 0.0), 1e-300)
+        hoped = float((take * promised).sum()) / max(float(promised.sum()), 1e-300)
+        return share / hoped if hoped > 0 else 1.0
+
+
+def _clustering(hits: FloatArray, expected: FloatArray) -> float:
+    """Variance of hits over that of Poisson counts, from how the two halves [2, items] differ.
+
+    >>> _clustering(np.array([[90.0, 110.0], [110.0, 90.0]]), np.full((2, 2), 100.0))
+    2.0
+    """
+    both = np.maximum(hits.sum(axis=0) * expected[0] * expected[1], 1e-300)
+    return float(np.mean((hits[0] * expected[1] - hits[1] * expected[0]) ** 2 / both))

@@ -1,0 +1,391 @@
+"""The windowed join operator: ``join.push(stream, batch)`` returns the matches.
+
+Every tuple is compared with tuples of the other stream's window when it arrives (Figure 3); which
+ones is decided by a :class:`Selection`. Without one the join is complete: it finds each pair with
+-w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that no tuple comes
+more than one basic window later than its timestamp says (streams may be pushed in turn, in batches
+up to that length), each stream being in order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import InvalidInput
+from planning.joins.engine import probe, storage
+from planning.joins.engine.storage import HEAD, POSTED, SEQ, TAIL, Choice, Scratch, State
+from planning.joins.model import Condition, Tuples, Windows, types_in_range
+
+Access = Literal["bitset", "inverted", "hash"]
+SMALL_VOCABULARY = 512
+CHUNK = 4096
+FARTHEST = 2.0**52  # basic windows from the origin; beyond it epochs lose precision
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Pairs of matching tuples; ``left[k]`` and ``right[k]`` number tuples of stream 0 and 1."""
+
+    left: IntArray
+    right: IntArray
+
+    def __len__(self) -> int:
+        return int(self.left.size)
+
+    @classmethod
+    def together(cls, parts: Sequence[Matches]) -> Matches:
+        """Return the pairs of all parts, in their order."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(
+            np.concatenate([nothing, *(part.left for part in parts)]),
+            np.concatenate([nothing, *(part.right for part in parts)]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """Which comparisons are made: r_{i,j,z}, or an order of basic windows with r_{i,z}."""
+
+    take: FloatArray  # [2, Z, n]
+    oldest: BoolArray  # [2, Z, n]
+    order: IntArray  # [2, Z, n]
+    fraction: FloatArray  # [2, Z], negative where `take` holds
+
+    @classmethod
+    def everything(cls, windows: Windows, types: int) -> Selection:
+        """Return the selection that sheds nothing."""
+        shape = (2, types, windows.most)
+        return cls.of_fractions(np.ones(shape), np.zeros(shape, dtype=np.bool_))
+
+    @classmethod
+    def of_fractions(cls, take: FloatArray, oldest: BoolArray | None = None) -> Selection:
+        """Return the selection that compares a fraction ``take[i, z, j]`` of each basic window."""
+        side = np.zeros(take.shape, dtype=np.bool_) if oldest is None else oldest
+        order = np.zeros(take.shape, dtype=np.int64)
+        return cls(np.clip(take, 0.0, 1.0), side, order, np.full(take.shape[:2], -1.0))
+
+    @classmethod
+    def of_order(cls, order: IntArray, fraction: FloatArray) -> Selection:
+        """Return Algorithm 3's selection: fraction r_{i,z} of the window, in order s_i^j."""
+        shape = order.shape
+        return cls(
+            np.zeros(shape), np.zeros(shape, dtype=np.bool_), order, np.clip(fraction, 0.0, 1.0)
+        )
+
+
+class WindowedJoin:
+    """A binary windowed stream join with selective processing.
+
+    Parameters
+    ----------
+    windows
+        Window sizes, basic window size and origin of the grid.
+    condition
+        When two tuples match.
+    vocabulary
+        Items are 0 … vocabulary − 1; None means any int64. Up to 512 items the window is kept as
+        vertical bitmaps, otherwise as an inverted index; tuples with other items are set aside.
+    single_valued
+        Every tuple has exactly one item: keep a hash index.
+    values
+        Utility of a match per pair of types; its size is the number of types.
+    unknown_type
+        Type that stands for types outside 0 … Z − 1.
+    full_fraction
+        Share of tuples compared with the whole window, to watch the time correlation.
+
+    Examples
+    --------
+    >>> from planning.joins.model import tuples
+    >>> join = WindowedJoin(Windows((10, 10), 1), Condition("overlap", 2), vocabulary=100)
+    >>> len(join.push(0, tuples([0.0, 1.0], [{1, 2, 3}, {4, 5}])))
+    0
+    >>> matches = join.push(1, tuples([2.0], [{2, 3, 4, 5}]))
+    >>> list(zip(matches.left.tolist(), matches.right.tolist()))
+    [(0, 0), (1, 0)]
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        condition: Condition,
+        *,
+        vocabulary: int | None = None,
+        single_valued: bool = False,
+        access: Access | None = None,
+        values: FloatArray | None = None,
+        unknown_type: int = 0,
+        full_fraction: float = 0.0,
+        seed: int = 0,
+        emit: bool = True,
+    ) -> None:
+        self.windows = windows
+        self.condition = condition
+        self.vocabulary = vocabulary
+        self.access = access or self._default_access(single_valued)
+        if self.access == "bitset" and vocabulary is None:
+            raise InvalidInput("vocabulary must be given for bitmaps, got None")
+        self.values = np.ones((1, 1)) if values is None else np.array(values, dtype=np.float64)
+        self.types = int(self.values.shape[0])
+        self.unknown_type = unknown_type
+        self.full_fraction = full_fraction
+        self.emit = emit
+        self._seed = np.uint64(seed)
+        self._ceiling = 1.0
+        self.rejected = 0
+        self.unknown = 0
+        self._numbers = [0, 0]
+        n, z = windows.most, self.types
+        self.tally = probe.Tally(
+            np.zeros((2, 2, n, z, z), dtype=np.int64),
+            np.zeros((2, 2, n, z), dtype=np.int64),
+            np.zeros(7, dtype=np.int64),
+            np.full(1, -np.inf),
+            np.zeros(2, dtype=np.int64),
+            np.zeros(1),
+            np.zeros(2, dtype=np.int64),
+        )
+        self.state = self._empty(1024, 8192, 1024)
+        self.scratch = self._work_space()
+        self.out = self._room(1 << 14)
+        self.select(Selection.everything(windows, z))
+
+    def _default_access(self, single_valued: bool) -> Access:
+        if single_valued:
+            return "hash"
+        small = self.vocabulary is not None and self.vocabulary <= SMALL_VOCABULARY
+        return "bitset" if small else "inverted"
+
+    def _empty(self, capacity: int, postings: int, buckets: int) -> State:
+        bitset = self.access == "bitset"
+        items = int(self.vocabulary or 0) if bitset else 0
+        ring = self.windows.most + 2
+        words = capacity // 64 if bitset else 0
+        space = 1 if bitset else postings
+        slots = {"bitset": 0, "inverted": ring, "hash": 1}[self.access]
+        def whole(*shape: int) -> IntArray:
+            return np.zeros((2, *shape), dtype=np.int64)
+
+        return State(
+            meta=np.array([[0, 0, storage.NO_EPOCH, -1, 0, 0]] * 2, dtype=np.int64),
+            time=np.zeros((2, capacity)),
+            kind=whole(capacity),
+            ident=whole(capacity),
+            epoch=whole(capacity),
+            size=whole(capacity),
+            first=whole(capacity),
+            starts=whole(ring),
+            bits=np.zeros((2, items, words), dtype=np.uint64),
+            size_bits=np.zeros((2, items.bit_length(), words), dtype=np.uint64),
+            items=whole(postings),
+            weights=np.zeros((2, postings)),
+            owner=whole(space),
+            older=whole(space),
+            heads=np.full((2, slots, buckets), -1, dtype=np.int64),
+        )
+
+    def _work_space(self) -> Scratch:
+        capacity = self.state.time.shape[1]
+        ranges = self.windows.most + 1
+        bitset = self.access == "bitset"
+        threshold = int(self.condition.threshold) if self.condition.kind == "overlap" else 1
+        rows = max(threshold, 2 + self.state.size_bits.shape[1]) if bitset else 0
+        sparse = 1 if bitset else capacity
+        def whole(size: int) -> IntArray:
+            return np.zeros(size, dtype=np.int64)
+
+        return Scratch(
+            begin=whole(ranges),
+            end=whole(ranges),
+            low=whole(ranges),
+            high=whole(ranges),
+            compared=whole(ranges),
+            work=np.zeros((rows, capacity // 64), dtype=np.uint64),
+            common=whole(sparse),
+            score=np.zeros(sparse),
+            touched=whole(capacity),
+        )
+
+    @staticmethod
+    def _room(size: int) -> probe.Output:
+        return probe.Output(
+            np.zeros(size, dtype=np.int64),
+            np.zeros(size, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+        )
+
+    def select(self, selection: Selection) -> None:
+        """Use another selection from the next tuple on."""
+        wanted = (2, self.types, self.windows.most)
+        if selection.take.shape != wanted:
+            raise InvalidInput(
+                f"selection must have the shape {wanted} (windows, types, basic windows), "
+                f"got {selection.take.shape}"
+            )
+        self.selection = selection
+        self.choice = Choice(
+            np.ascontiguousarray(selection.take),
+            np.ascontiguousarray(selection.oldest),
+            np.ascontiguousarray(selection.order),
+            np.ascontiguousarray(selection.fraction),
+            np.zeros(wanted),
+        )
+
+    def limit(self, share: float) -> None:
+        """Make at most this share of all comparisons from now on, but for one tuple's; 1: no limit.
+
+        A tuple that arrives while more have been made is compared with nothing.
+        """
+        self._ceiling = float(share)
+        self.tally.since[:] = self.tally.total[[probe.COMPARED, probe.POSSIBLE]]
+
+    @property
+    def rules(self) -> probe.Rules:
+        """What the compiled kernels need to know."""
+        return probe.Rules(
+            self.condition.code,
+            float(self.condition.threshold),
+            ("bitset", "inverted", "hash").index(self.access),
+            (float(self.windows.window_s[0]), float(self.windows.window_s[1])),
+            self.windows.counts,
+            float(self.windows.basic_window_s),
+            float(self.windows.origin_s),
+            float(self.full_fraction),
+            self._ceiling,
+            self._seed,
+            self.emit,
+        )
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Tuples in each window."""
+        low, high = (int(row[SEQ] - row[HEAD]) for row in self.state.meta)
+        return low, high
+
+    def populations(self) -> IntArray:
+        """Return |B_{i,j}| now, one row per window."""
+        table = np.zeros((2, self.windows.most), dtype=np.int64)
+        low, high = self.scratch.begin, self.scratch.end
+        for i, n in enumerate(self.windows.counts):
+            meta = self.state.meta[i]
+            storage.cut(meta, self.state.starts[i], int(meta[HEAD]), n, low, high)
+            table[i, :n] = high[:n] - low[:n]
+        return table
+
+    def advance_to(self, now: float) -> None:
+        """Let time pass without a tuple: shift basic windows and expire."""
+        if not np.isfinite(now) or now <= self.tally.now[0]:
+            return
+        self.tally.now[0] = now
+        epoch = int(np.floor((now - self.windows.origin_s) / self.windows.basic_window_s))
+        for i in range(2):
+            storage.advance(
+                self.state, i, epoch, now, float(self.windows.window_s[i]),
+                float(self.windows.basic_window_s), self.rules.access,
+            )  # fmt: skip
+
+    def push(self, stream: int, batch: Tuples) -> Matches:
+        """Process a batch of one stream in its order; return the matches it completes.
+
+        Tuples are numbered per stream, from 0, in the order they are pushed. A tuple may be late by
+        a basic window without loss, and by the longer window with some. Tuples with a timestamp
+        that is no number, or with items outside the vocabulary, are set aside (``rejected``);
+        tuples older than the windows cannot match and are ignored; a hundred of those in a row
+        mean that the clock was set back, and the windows start over.
+        """
+        if stream not in (0, 1):
+            raise InvalidInput(f"stream must be 0 or 1, got {stream!r}")
+        idents = np.arange(self._numbers[stream], self._numbers[stream] + len(batch))
+        self._numbers[stream] += len(batch)
+        return self.push_merged(np.full(len(batch), stream), idents, batch)
+
+    def push_merged(self, stream: IntArray, idents: IntArray, batch: Tuples) -> Matches:
+        """Process tuples of both streams, already merged in order of arrival."""
+        keep = self._usable(batch)
+        if not keep.all():
+            self.rejected += int((~keep).sum())
+            batch, stream, idents = batch.take(keep), stream[keep], idents[keep]
+        kind = types_in_range(batch.kind, self.types, self.unknown_type)
+        self.unknown += int((kind != batch.kind).sum())
+        parts: list[Matches] = []
+        for low in range(0, len(batch), CHUNK):
+            high = min(low + CHUNK, len(batch))
+            self._chunk(
+                batch.slice(low, high), kind[low:high], stream[low:high], idents[low:high], parts
+            )
+        return Matches.together(parts)
+
+    def _usable(self, batch: Tuples) -> BoolArray:
+        distance = (batch.time - self.windows.origin_s) / self.windows.basic_window_s
+        keep: BoolArray = np.abs(distance) < FARTHEST  # False for NaN
+        sizes = np.diff(batch.first)
+        rows = np.repeat(np.arange(len(batch)), sizes)
+        if self.vocabulary is not None:
+            wrong = (batch.items < 0) | (batch.items >= self.vocabulary)
+            keep[rows[wrong]] = False
+        if self.access == "hash":
+            keep &= sizes == 1
+        if self.condition.kind == "inner_product":
+            keep[rows[~np.isfinite(batch.weights)]] = False
+        return keep
+
+    def _chunk(
+        self,
+        batch: Tuples,
+        kind: IntArray,
+        stream: IntArray,
+        idents: IntArray,
+        parts: list[Matches],
+    ) -> None:
+        self._make_room(batch, stream)
+        begin = 0
+        while begin < len(batch):
+            begin = probe.process(
+                self.state, begin, batch.time, stream, kind, idents,
+                batch.first, batch.items, batch.weights, self.rules, self.choice, self.values,
+                self.scratch, self.tally, self.out,
+            )  # fmt: skip
+            used = int(self.out.used[0])
+            if used:
+                parts.append(Matches(self.out.left[:used].copy(), self.out.right[:used].copy()))
+                self.out.used[0] = 0
+            kept = self._kept()
+            if begin < len(batch) and self.out.left.size < 2 * kept + CHUNK:
+                self.out = self._room(4 * kept + 2 * CHUNK)
+
+    def _kept(self) -> int:
+        """Most tuples kept of a stream, expired ones that late tuples may find included."""
+        return int((self.state.meta[:, SEQ] - self.state.meta[:, TAIL]).max())
+
+    def _make_room(self, batch: Tuples, stream: IntArray) -> None:
+        """Grow the arrays, if need be, so that the whole batch fits beside what is held."""
+        sizes = np.maximum(np.diff(batch.first), 1)
+        most = np.zeros(2, dtype=np.int64)
+        for i in range(2):
+            mine = stream == i
+            live = int(self.state.meta[i, POSTED]) - storage.first_posting(self.state, i)
+            most[0] = max(most[0], self._kept() + int(mine.sum()))
+            most[1] = max(most[1], live + int(sizes[mine].sum()))
+        self.reserve(int(most[0]), int(most[1]))
+
+    def reserve(self, tuples: int, postings: int) -> None:
+        """Make room for this many tuples, and items of tuples, per window."""
+        old = self.state
+        now = (old.time.shape[1], old.items.shape[1], old.heads.shape[2])
+        capacity, space, buckets = now
+        while capacity < tuples + 64:
+            capacity *= 2
+        while space < postings:
+            space *= 2
+        lists = {"bitset": postings, "hash": 1, "inverted": min(self.windows.counts)}[self.access]
+        while buckets < postings // max(lists, 1):
+            buckets *= 2
+        if (capacity, space, buckets) != now:
+            self.state = self._empty(capacity, space, buckets)
+            storage.move_to_larger(old, self.state, self.rules.access)
+            self.scratch = self._work_space()

@@ -1,0 +1,141 @@
+"""Compiled dead reckoning (Section 2.1): at nodes, over recorded tracks, and as the server sees it.
+
+A report is a row (x, y, vx, vy, t); from it the server predicts p + v·(now − t). The velocity is
+that of the last step; a step faster than the highest speed is a jump and carries none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from planning.pacing import ONE
+
+MICRO = 1e6  # sums are kept in whole millionths, so that their order leaves no trace
+REPORT = ONE  # what a report costs in the ledger
+# A node: last position and time; its last report; the same under Δmin; whether it waits to report.
+FIELDS = 14
+WAITS = 13
+INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
+"""What :func:`decide` counts."""
+
+
+@njit(cache=True)
+def velocity(x, y, t, last_x, last_y, last_t, highest_speed):  # type: ignore[no-untyped-def]
+    """Return the velocity of a step, and whether it is a jump."""
+    vx, vy = (x - last_x) / (t - last_t), (y - last_y) / (t - last_t)
+    if vx * vx + vy * vy > highest_speed * highest_speed:
+        return 0.0, 0.0, True
+    return vx, vy, False
+
+
+@njit(cache=True)
+def predicted(report, t):  # type: ignore[no-untyped-def]
+    """Return where the server believes a node is at time t."""
+    age = t - report[4]
+    return report[0] + report[2] * age, report[1] + report[3] * age
+
+
+@njit(cache=True)
+def renew(report, x, y, vx, vy, t):  # type: ignore[no-untyped-def]
+    """Put a new report in the place of the last."""
+    report[0], report[1], report[2], report[3], report[4] = x, y, vx, vy, t
+
+
+@njit(cache=True)
+def decide(  # type: ignore[no-untyped-def]
+    slots, times, xs, ys, nodes, raster, x_low, y_low, per_x, per_y, lowest, highest_speed, earned,
+    savings, reserve, keep, counts,
+):  # fmt: skip
+    """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`)."""
+    rows, columns = raster.shape
+    for i in range(slots.size):
+        t, x, y = times[i], xs[i], ys[i]
+        keep[i] = False
+        if not (np.isfinite(t) and np.isfinite(x) and np.isfinite(y)):
+            counts[INVALID] += 1
+            continue
+        node = nodes[slots[i]]
+        report, at_lowest = node[3:8], node[8:13]
+        if np.isnan(node[2]):
+            node[0], node[1], node[2] = x, y, t
+            renew(report, x, y, 0.0, 0.0, t)
+            renew(at_lowest, x, y, 0.0, 0.0, t)
+            node[WAITS] = 0.0
+            keep[i] = True
+            continue
+        if not t > node[2]:
+            counts[LATE] += 1
+            continue
+        vx, vy, jump = velocity(x, y, t, node[0], node[1], node[2], highest_speed)
+        counts[JUMPS] += jump
+        node[0], node[1], node[2] = x, y, t
+        column = min(max((x - x_low) * per_x, 0.0), columns - 1.0)
+        row = min(max((y - y_low) * per_y, 0.0), rows - 1.0)
+        limit = np.float64(raster[int(row), int(column)])
+        px, py = predicted(at_lowest, t)
+        if (x - px) ** 2 + (y - py) ** 2 > lowest * lowest:
+            renew(at_lowest, x, y, vx, vy, t)
+            counts[DUE] += 1
+            if earned >= 0:
+                counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
+        px, py = predicted(report, t)
+        wants = 1.0 if (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
+        counts[WANTED] += int(wants - node[WAITS])
+        node[WAITS] = wants
+        if wants and (earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)):
+            if earned >= 0:
+                counts[CREDIT] -= REPORT
+            renew(report, x, y, vx, vy, t)
+            node[WAITS] = 0.0
+            counts[KEPT] += 1
+            keep[i] = True
+
+
+@njit(cache=True)
+def replay_levels(objects, times, xs, ys, levels, highest_speed, reports, errors):  # type: ignore[no-untyped-def]
+    """Count reports and add up errors per level, over rows sorted by object and time."""
+    count = levels.size
+    last_reports = np.zeros((count, 5))
+    rows = 0
+    for i in range(objects.size):
+        x, y, t = xs[i], ys[i], times[i]
+        if i == 0 or objects[i] != objects[i - 1]:
+            for k in range(count):
+                renew(last_reports[k], x, y, 0.0, 0.0, t)
+            last_x, last_y, last_t = x, y, t
+            continue
+        if not t > last_t:
+            continue
+        vx, vy, _ = velocity(x, y, t, last_x, last_y, last_t, highest_speed)
+        rows += 1
+        base_x = base_y = 0.0
+        for k in range(count):
+            px, py = predicted(last_reports[k], t)
+            if (x - px) ** 2 + (y - py) ** 2 > levels[k] * levels[k]:
+                renew(last_reports[k], x, y, vx, vy, t)
+                reports[k] += 1
+                px, py = x, y
+            if k == 0:
+                base_x, base_y = px, py
+            errors[k] += np.int64(np.rint(np.hypot(px - base_x, py - base_y) * MICRO))
+        last_x, last_y, last_t = x, y, t
+    return rows
+
+
+@njit(cache=True)
+def believed(slots, times, xs, ys, keep, highest_speed, objects, out):  # type: ignore[no-untyped-def]
+    """Write where the server believes each row's object is, given the reports that were kept."""
+    last = np.full((objects, 3), np.nan)
+    known = np.full((objects, 5), np.nan)
+    for i in range(slots.size):
+        s = slots[i]
+        t, x, y = times[i], xs[i], ys[i]
+        vx = vy = 0.0
+        if t > last[s, 2]:
+            vx, vy, _ = velocity(x, y, t, last[s, 0], last[s, 1], last[s, 2], highest_speed)
+        if not t <= last[s, 2]:
+            last[s] = (x, y, t)
+        if keep[i]:
+            renew(known[s], x, y, vx, vy, t)
+        out[i] = predicted(known[s], t)

@@ -1,0 +1,348 @@
+"""The exact update throttlers for every throttle fraction at once (Section 3.1.3, solved exactly).
+
+Minimise Σ m_i·Δ_i subject to the budget Σ w_i·f(Δ_i) ≤ z·Σ w_i (w_i = n_i·s_i/ŝ), to
+Δmin ≤ Δ_i ≤ Δmax and to fairness |Δ_i − Δ_j| ≤ F. With a price λ per update the objective is
+additive: region i crosses segment k of the convex f (slope −r_k) iff m_i/w_i ≤ λ·r_k. So sorting
+ρ_i = m_i/w_i gives the whole path. Fairness adds one number, the window's lower end t: all Δ_i are
+clipped to [t, t + F], and the best t for a price is where two monotone sums cross, the pain of
+those held up at t and the relief of those held down at t + F. Both t and every Δ_i are monotone in
+the budget; between two neighbouring vertices of the path expenditure is linear, so interpolating
+them is exact.
+
+Regions without queries (m = 0) tie at zero inaccuracy; the tie is broken towards even throttlers.
+Regions with neither nodes nor queries never hold the window down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from planning.arrays import FloatArray, IntArray, frozen
+from planning.errors import InvalidInput, check_between
+from planning.lira.model import ReductionCurve
+
+LARGEST_PRICE = 1e60  # of normalised problems: Σ m = Σ w = 1
+SMALLEST_PRICE = 1e-60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathPoint:
+    """The update throttlers at one throttle fraction.
+
+    Attributes
+    ----------
+    throttlers
+        Δ_i, metres.
+    throttle_fraction
+        z, as given.
+    expenditure
+        Σ w_i·f(Δ_i) / Σ w_i on the convex f: equals ``throttle_fraction`` when that is reachable.
+    inaccuracy
+        Σ m_i·Δ_i.
+    window
+        Lower end t of the fairness window.
+    price
+        λ: inaccuracy that one more update of budget would save; 0 while regions without queries
+        pay for everything.
+    """
+
+    throttlers: FloatArray
+    throttle_fraction: float
+    expenditure: float
+    inaccuracy: float
+    window: float
+    price: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the budget is met; if not, every throttler is as high as it can help."""
+        return self.expenditure <= self.throttle_fraction * (1 + 1e-9) + 1e-12
+
+
+class _Problem(NamedTuple):
+    """The sorted regions, f and the windows, as the compiled functions take them."""
+
+    order: Any  # regions by ascending m/w
+    ratio: Any  # sorted m/w of the normalised problem
+    below_w: Any  # prefix sums of normalised w in that order, length l + 1
+    below_m: Any  # prefix sums of normalised m
+    d: Any  # breakpoints d_k
+    f: Any  # the convex f at them
+    rates: Any  # r_k
+    windows: Any  # candidates of t
+    low_segment: Any  # segment right of t
+    high_segment: Any  # segment right of t + F
+    fairness: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThrottlerPath:
+    """All exact settings of one partition; ``at(z)`` is a point on the path.
+
+    >>> from planning.lira.model import ReductionCurve
+    >>> curve = ReductionCurve.of([5, 10, 15], [1.0, 0.5, 0.3])
+    >>> path = ThrottlerPath.of([2.0, 0.0], [1.0, 1.0], curve, fairness_threshold=10)
+    >>> path.at(0.75).throttlers.tolist()
+    [5.0, 10.0]
+    >>> path.at(0.5).throttlers.tolist()
+    [8.0, 15.0]
+    """
+
+    importance: FloatArray  # m_i
+    weight: FloatArray  # w_i
+    problem: _Problem
+
+    @classmethod
+    def of(
+        cls,
+        importance: ArrayLike,
+        weight: ArrayLike,
+        curve: ReductionCurve,
+        fairness_threshold: float,
+    ) -> ThrottlerPath:
+        """Sort m/w and take prefix sums: everything that is shared by all throttle fractions."""
+        m = _amounts("importance", importance)
+        w = _amounts("weight", weight)
+        if m.shape != w.shape or m.size == 0:
+            raise InvalidInput(
+                f"importance and weight must name the same regions, at least one, "
+                f"got {m.size} and {w.size}"
+            )
+        fairness = check_between("fairness_threshold", fairness_threshold, 0, float("inf"))
+        total_m, total_w = float(m.sum()), float(w.sum())
+        scaled_m = m / total_m if total_m > 0 else m
+        scaled_w = w / total_w if total_w > 0 else w
+        d, f = curve.thresholds, curve.hull
+        rates = np.maximum((f[:-1] - f[1:]) / np.diff(d), 0.0)
+        rates = np.minimum.accumulate(rates)  # convex up to rounding: make it so exactly
+        order, ratio, below_w, below_m = _sorted_sums(scaled_m, scaled_w)
+        windows, low, high = _window_candidates(d, fairness)
+        problem = _Problem(
+            order, ratio, below_w, below_m, d, f, frozen(rates), windows, low, high, fairness
+        )
+        return cls(frozen(m), frozen(w), problem)
+
+    def at(self, throttle_fraction: float) -> PathPoint:
+        """Return the optimal throttlers at z; unreachable budgets get the highest useful ones."""
+        z = check_between("throttle_fraction", throttle_fraction, 0, 1, remedy="pass a fraction")
+        throttlers, expenditure, window, price = _at(self.problem, z)
+        throttlers.flags.writeable = False
+        inaccuracy = float(self.importance @ throttlers)
+        scale = self.importance.sum() / max(self.weight.sum(), 1e-300)
+        return PathPoint(
+            throttlers, z, float(expenditure), inaccuracy, float(window), float(price * scale)
+        )
+
+
+def _amounts(field: str, values: ArrayLike) -> FloatArray:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInput(f"{field} must be a list of finite numbers of at least 0")
+    return array
+
+
+def _window_candidates(d: FloatArray, fairness: float) -> tuple[FloatArray, IntArray, IntArray]:
+    """Every t at which the window's lower or upper end meets a breakpoint, with both segments."""
+    last = max(d[0], d[-1] - fairness)
+    t = np.unique(np.concatenate([d[d <= last], d[d - fairness >= d[0]] - fairness, [last]]))
+    t = t[(t >= d[0]) & (t <= last)]
+    keep = np.concatenate([[True], np.diff(t) > 1e-12 * d[-1]])
+    t = t[keep]
+    t[-1] = last
+    segments = d.size - 1
+    slack = 1e-12 * d[-1]
+    low = np.clip(np.searchsorted(d, t + slack, side="right") - 1, 0, segments - 1)
+    high = np.clip(np.searchsorted(d, t + fairness + slack, side="right") - 1, 0, segments - 1)
+    return t, low.astype(np.int64), high.astype(np.int64)
+
+
+@njit(cache=True)
+def _sorted_sums(m, w):  # type: ignore[no-untyped-def]
+    """Order of m/w (∞ where w = 0 < m, 0 where m = 0), the ratios, and prefix sums of w and m."""
+    l = m.size  # noqa: E741
+    ratio = np.empty(l)
+    for i in range(l):
+        if m[i] == 0.0:
+            ratio[i] = 0.0
+        elif w[i] == 0.0:
+            ratio[i] = np.inf
+        else:
+            ratio[i] = m[i] / w[i]
+    order = np.argsort(ratio, kind="mergesort")
+    below_w = np.zeros(l + 1)
+    below_m = np.zeros(l + 1)
+    for j in range(l):
+        i = order[j]
+        below_w[j + 1] = below_w[j] + w[i]
+        below_m[j + 1] = below_m[j] + m[i]
+    return order, ratio[order], below_w, below_m
+
+
+@njit(cache=True)
+def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
+    """Count the regions whose ratio is at most ``limit``, known to lie in [low, high]."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ratio[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _window(p, price, counts):  # type: ignore[no-untyped-def]
+    """Index of the best window for a price: the first where holding up hurts more than it helps."""
+    total_w, total_m = p.below_w[-1], p.below_m[-1]
+    first, last = 0, p.low_segment.size - 1
+    while first < last:
+        middle = (first + last) >> 1
+        k = p.low_segment[middle]
+        q = counts[k]
+        limit = price * p.rates[k]
+        held_up = (total_m - p.below_m[q]) - limit * (total_w - p.below_w[q])
+        k = p.high_segment[middle]
+        q = counts[k]
+        held_down = price * p.rates[k] * p.below_w[q] - p.below_m[q]
+        if held_up >= held_down:
+            last = middle
+        else:
+            first = middle + 1
+    return first
+
+
+@njit(cache=True)
+def _top(p, window):  # type: ignore[no-untyped-def]
+    """Upper end of a window: t + F, or Δmax."""
+    return min(p.d[-1], p.windows[window] + p.fairness)
+
+
+@njit(cache=True)
+def _expenditure(p, window, counts):  # type: ignore[no-untyped-def]
+    """Σ w·f(Δ) when segment k inside the window is crossed by its first counts[k] regions."""
+    d, f, t, top = p.d, p.f, p.windows[window], _top(p, window)
+    low, high = p.low_segment[window], p.high_segment[window]
+    share = (t - d[low]) / (d[low + 1] - d[low])
+    total = p.below_w[-1] * (f[low] + share * (f[low + 1] - f[low]))
+    for k in range(low, high + 1):
+        start = max(d[k], t)
+        end = min(d[k + 1], top)
+        if end > start:
+            total -= (end - start) * p.rates[k] * p.below_w[counts[k]]
+    return total
+
+
+@njit(cache=True)
+def _fill(p, out, share, window, counts):  # type: ignore[no-untyped-def]
+    """Move ``out`` by ``share`` towards a vertex, whose Δ_i is the last breakpoint crossed."""
+    t, top = p.windows[window], _top(p, window)
+    k = p.d.size - 1
+    for j in range(p.order.size):
+        while k > 0 and counts[k - 1] <= j:
+            k -= 1
+        vertex = min(max(p.d[k], t), top)
+        here = out[p.order[j]]
+        out[p.order[j]] = here + share * (vertex - here) if share < 1.0 else vertex
+
+
+@njit(cache=True)
+def _even(p, z, zeros, top):  # type: ignore[no-untyped-def]
+    """Spend the budget on the first ``zeros`` regions of the order alone, all at one threshold."""
+    l = p.order.size  # noqa: E741
+    d, f, below_w = p.d, p.f, p.below_w
+    rest = below_w[l] - below_w[zeros]
+    wanted = (z * below_w[l] - rest) / below_w[zeros] if below_w[zeros] > 0 else 1.0
+    level = top
+    for k in range(d.size - 1):
+        if f[k + 1] <= wanted:
+            span = f[k] - f[k + 1]
+            share = (f[k] - wanted) / span if span > 0 else 0.0
+            level = min(d[k] + min(max(share, 0.0), 1.0) * (d[k + 1] - d[k]), top)
+            break
+    out = np.full(l, d[0])
+    for j in range(zeros):
+        out[p.order[j]] = level
+    return out, level
+
+
+@njit(cache=True)
+def _at(p, z):  # type: ignore[no-untyped-def]
+    """Find the vertices before and after the price at which the budget is met; interpolate."""
+    l = p.order.size  # noqa: E741
+    d, total_w = p.d, p.below_w[-1]
+    if total_w == 0.0 or z >= 1.0:
+        spent = 1.0 if total_w > 0.0 else 0.0
+        return np.full(l, d[0]), spent, d[0], 0.0
+    if p.below_m[l] == 0.0:
+        out, level = _even(p, z, l, d[-1])
+        return out, np.interp(level, d, p.f), max(d[0], level - p.fairness), 0.0
+    # Price 0+: regions without queries rise as far as fairness allows; everything else stays.
+    zeros = _crossing(p.ratio, 0.0, 0, l)
+    finite = _crossing(p.ratio, 1.7e308, 0, l)
+    lower = np.where(p.rates > 0.0, zeros, 0)
+    upper = np.where(p.rates > 0.0, finite, 0)
+    spent_low = _expenditure(p, 0, lower)
+    if z * total_w >= spent_low:
+        out, level = _even(p, z, zeros, _top(p, 0))
+        spent = total_w - p.below_w[zeros] * (1.0 - np.interp(level, d, p.f))
+        return out, spent / total_w, d[0], 0.0
+    # As the price grows, the window ends where its upper end meets the last falling segment.
+    last = p.windows.size - 1
+    while last > 0 and p.rates[p.high_segment[last - 1]] == 0.0:
+        last -= 1
+    if p.below_w[finite] == 0.0:
+        last = 0
+    spent_high = _expenditure(p, last, upper)
+    target = max(z * total_w, spent_high)
+    at_low, spent_low, at_high, spent_high, price = _bracket(
+        p, target, lower, spent_low, upper, last, spent_high
+    )
+    share = (spent_low - target) / (spent_low - spent_high) if spent_low > spent_high else 1.0
+    share = min(max(share, 0.0), 1.0)
+    out = np.empty(l)
+    _fill(p, out, 1.0, at_low, lower)
+    _fill(p, out, share, at_high, upper)
+    spent = (1.0 - share) * spent_low + share * spent_high
+    low_t, high_t = p.windows[at_low], p.windows[at_high]
+    return out, spent / total_w, low_t + share * (high_t - low_t), price
+
+
+@njit(cache=True)
+def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: ignore[no-untyped-def]
+    """Bisect the price until two neighbouring vertices have the target between them.
+
+    ``lower`` and ``upper`` are moved to how many regions cross each segment at the two. Returns
+    window and expenditure below and above, and the price above.
+    """
+    at_low = 0
+    price_low, price_high = SMALLEST_PRICE, LARGEST_PRICE
+    counts = np.zeros(lower.size, np.int64)
+    while True:
+        moved = 0
+        for k in range(lower.size):
+            if lower[k] < upper[k]:  # regions of equal ratio cross together: one event
+                moved += 1 if p.ratio[lower[k]] == p.ratio[upper[k] - 1] else 2
+        if (moved <= 1 and at_low == at_high) or (moved == 0 and at_high - at_low <= 1):
+            break
+        if price_high / price_low > 4.0:
+            price = np.sqrt(price_low) * np.sqrt(price_high)
+        else:
+            price = 0.5 * (price_low + price_high)
+        if price <= price_low or price >= price_high:
+            break
+        for k in range(lower.size):
+            counts[k] = _crossing(p.ratio, price * p.rates[k], lower[k], upper[k])
+        here = min(max(_window(p, price, counts), at_low), at_high)
+        spent = _expenditure(p, here, counts)
+        if spent > target:
+            price_low, at_low, spent_low = price, here, spent
+            lower[:] = counts
+        else:
+            price_high, at_high, spent_high = price, here, spent
+            upper[:] = counts
+    return at_low, spent_low, at_high, spent_high, price_high

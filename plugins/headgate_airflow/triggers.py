@@ -1,0 +1,51 @@
+"""What the triggerer waits for on behalf of a sensor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from headgate_airflow.hooks import HeadgateHook
+
+
+def nodes_running(hook: HeadgateHook, stream: str, version: int) -> list[str]:
+    """Return the nodes that run at least ``version`` of a stream.
+
+    A newer version counts: the node has passed the one that is waited for.
+    """
+    words = hook.acknowledgements(stream)
+    return sorted(word.node for word in words if word.version >= version)
+
+
+class PlanInForceTrigger(BaseTrigger):
+    """Fires once, when enough nodes run a version of a stream."""
+
+    def __init__(
+        self, stream: str, version: int, nodes: int, headgate_conn_id: str, poke_interval: float
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not typed it
+        self.stream = stream
+        self.version = version
+        self.nodes = nodes
+        self.headgate_conn_id = headgate_conn_id
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and what it was made with."""
+        names = ("stream", "version", "nodes", "headgate_conn_id", "poke_interval")
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again, in a thread, so that other triggers are not held up."""
+        hook = HeadgateHook(self.headgate_conn_id)
+        while True:
+            running = await asyncio.to_thread(nodes_running, hook, self.stream, self.version)
+            if len(running) >= self.nodes:
+                yield TriggerEvent(running)
+                return
+            self.log.info("%d of %d nodes run it: %s", len(running), self.nodes, running)
+            await asyncio.sleep(self.poke_interval)

@@ -1,0 +1,57 @@
+"""What the planner says of its plan is true."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planning.attributes import planner, program
+from planning.attributes.statistics import build
+from planning.examples import demo_definition, demo_samples, demo_statistics
+from planning.streams import StreamDefinition
+
+
+def demo(**parameters: Any) -> StreamDefinition:
+    return demo_definition("attributes").with_parameters(parameters)
+
+
+@pytest.mark.parametrize("points", [8, 64, 4096])
+@pytest.mark.parametrize("method", ["selection", "periods", "on_change"])
+def test_a_plan_is_as_near_to_the_best_as_it_says(method: str, points: int) -> None:
+    definition = demo(method=method, frontier_points=points)
+    statistics = demo_statistics("attributes")
+    plan = planner.plan(statistics, definition)
+    status = planner.solver_status(plan, definition)
+    within = float(re.fullmatch(r"within (\S+)", status)[1])  # type: ignore[index]
+    just_below = plan.ratio[np.linspace(1, len(plan.ratio) - 1, 5).astype(int)] - 1e-6
+    for load in (*just_below.tolist(), 0.5):
+        best = program.solve(statistics, definition, load)
+        assert 1.0 - plan.predicted_quality(load) - best.loss <= within + 1e-9
+
+
+def test_the_papers_ranking_is_a_heuristic() -> None:
+    definition = demo(method="paper")
+    plan = planner.plan(demo_statistics("attributes"), definition)
+    assert planner.solver_status(plan, definition) == "heuristic"
+
+
+def test_what_was_rounded_or_pooled_is_a_heuristic() -> None:
+    definition = demo(sizes={"sequence": 0, "block": 0, "temperature": 999_983, "humidity": 7})
+    plan = planner.plan(build(demo_samples("attributes"), definition), definition)
+    assert planner.solver_status(plan, definition) == "heuristic"
+    pooled = demo(stream_attribute="state")
+    plan = planner.plan(build(demo_samples("attributes"), pooled), pooled)
+    assert planner.solver_status(plan, pooled) == "heuristic"
+
+
+def test_a_plan_that_loses_nothing_is_exact() -> None:
+    definition = demo(cid=["machine"], must_keep=["state"])
+    still = {
+        name: column if name in ("sequence", "machine") else np.full(len(column), column[0])
+        for name, column in demo_samples("attributes").items()
+    }
+    plan = planner.plan(build(still, definition), definition)
+    assert planner.solver_status(plan, definition) == "exact"

@@ -1,0 +1,30 @@
+"""The check of the contract itself: what departs from a protocol is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract import departures
+
+from planning.families import Plan, Shedder
+
+
+class Careless:
+    counters = 0
+
+    def offer(self, items: Any) -> None: ...
+    def set_load(self, load: float, urgently: bool) -> None: ...
+    def swap(self, plan: Any, gently: bool = False) -> None: ...
+
+
+def test_absent_names_and_other_parameters_are_found() -> None:
+    assert departures(Careless(), Shedder) == [
+        "offer of Careless takes ['items'], not ['batch']",
+        "Careless has no offer_one",
+        "set_load of Careless takes ['load', 'urgently'], not ['load']",
+    ]
+
+
+def test_inherited_promises_count() -> None:
+    lacking = departures(object(), Plan)
+    assert {"object has no to_document", "object has no at"} < set(lacking)
