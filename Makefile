@@ -46,6 +46,9 @@ bench: $(READY) ## Measure the bars side by side; writes docs/benchmarks.md
 reproduce: $(READY) ## Make the papers' figures anew; FAMILY=lira for one, QUICK=1 for a look, RENEW=1
 	@$(BIN)/python -m benchmarks.reproduce $(FAMILY) $(if $(QUICK),--quick) $(if $(RENEW),--renew)
 
+wheel: $(READY) ## Build the package into dist/
+	@$(BIN)/pip wheel --quiet --no-deps -w dist . && rm -rf build *.egg-info
+
 lock: ## Renew requirements.txt from pyproject.toml (needs uv)
 	@uv lock --quiet --upgrade
 	@uv export --quiet --extra dev --no-hashes --no-emit-project --no-annotate --no-header \
@@ -55,4 +58,4 @@ lock: ## Renew requirements.txt from pyproject.toml (needs uv)
 clean: ## Remove the environment and everything the demo made
 	@rm -rf $(VENV) var build dist *.egg-info
 
-.PHONY: help setup run up test test-fast check bench reproduce lock clean
+.PHONY: help setup run up test test-fast check bench reproduce wheel lock clean

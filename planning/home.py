@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from planning.artifacts import Store
 
 
+class Below:
+    """A place below the home, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, home: Home, _: type[Home]) -> UPath:
+        return home.root / self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The folders of one installation.
@@ -42,6 +52,19 @@ class Home:
     """
 
     root: UPath
+
+    plans = Below("plans")
+    """Root of the artifact store."""
+    runs = Below("runs")
+    """Root of the planning runs' working folders."""
+    ledger = Below("ledger.sqlite")
+    """The ledger of used landing files."""
+    keys = Below("keys")
+    """Folder of the signing key and of the trusted public keys."""
+    validation = Below("validation")
+    """Root of the Data Docs sites."""
+    reports = Below("reports")
+    """Folder of the HTML reports."""
 
     @classmethod
     def at(cls, root: str | os.PathLike[str]) -> Home:
@@ -72,33 +95,3 @@ class Home:
         from planning.artifacts import Store, TrustedKeys
 
         return Store(self.plans, TrustedKeys.load(self.keys))
-
-    @property
-    def plans(self) -> UPath:
-        """Root of the artifact store."""
-        return self.root / "plans"
-
-    @property
-    def runs(self) -> UPath:
-        """Root of the planning runs' working folders."""
-        return self.root / "runs"
-
-    @property
-    def ledger(self) -> UPath:
-        """The ledger of used landing files."""
-        return self.root / "ledger.sqlite"
-
-    @property
-    def keys(self) -> UPath:
-        """Folder of the signing key and of the trusted public keys."""
-        return self.root / "keys"
-
-    @property
-    def validation(self) -> UPath:
-        """Root of the Data Docs sites."""
-        return self.root / "validation"
-
-    @property
-    def reports(self) -> UPath:
-        """Folder of the HTML reports."""
-        return self.root / "reports"

@@ -8,13 +8,12 @@ same bytes as :func:`planning.attributes.statistics.build`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -32,9 +31,8 @@ from planning.attributes.statistics.build import MAX_ENTITIES, assemble
 from planning.columns import Encoded, encode, row_keys, value_codes
 from planning.errors import StatisticsError
 from planning.families import Definition
-from planning.stages.run import Run
 from spark_apps import attribute_votes
-from spark_apps.session import map_in_arrow, quoted, read_parquet, run_app
+from spark_apps.session import StatisticsApp, map_in_arrow, quoted
 
 CONTENT = "_content"
 ENTITY = "_entity"
@@ -264,23 +262,16 @@ def _last_rows(
     return np.stack([table.column(c).to_numpy() for c in columns], axis=1)[::-1]
 
 
-def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
-    """Make the attribute profile of the run."""
-    definition = run.definition()
-    samples = read_parquet(spark, run.train, definition.sample_columns)
-    statistics = build(samples, definition.of(Parameters))
-    run.write("statistics", statistics.to_document())
-    for stream in statistics.streams:
-        print(
-            f"attribute_profile: {stream.tuples} tuples of {stream.entities} entities, CID "
-            f"{', '.join(stream.cycle.cid) or 'none'}, cycle of {stream.cycle.length}"
-        )
+def describe(statistics: Statistics) -> str:
+    """Say what the samples of every stream hold."""
+    return "; ".join(
+        f"{stream.tuples} tuples of {stream.entities} entities, CID "
+        f"{', '.join(stream.cycle.cid) or 'none'}, cycle of {stream.cycle.length}"
+        for stream in statistics.streams
+    )
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the app."""
-    return run_app("attribute_profile", argv, work, __doc__)
-
+APP = StatisticsApp("attribute_profile", __doc__, Parameters, build, describe)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(APP.main(sys.argv[1:]))

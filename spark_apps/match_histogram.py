@@ -9,13 +9,12 @@ as :func:`planning.joins.statistics.build`.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from planning.arrays import IntArray
@@ -25,8 +24,7 @@ from planning.joins.layout import Layout
 from planning.joins.model import Condition, Windows
 from planning.joins.parameters import Parameters
 from planning.joins.statistics import Statistics, assemble, histogram
-from planning.stages.run import Run
-from spark_apps.session import arrays_of, quoted, read_parquet, run_app
+from spark_apps.session import StatisticsApp, arrays_of, quoted
 
 BLOCK_WINDOWS = 4  # a block is this many windows long; one more window is its context
 SLACK = 1e-6  # of a window: rounding must not keep a tuple out of the context
@@ -132,20 +130,13 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     return assemble(windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], span)
 
 
-def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
-    """Make the match histogram of the run."""
-    definition = run.definition().of(Parameters)
-    samples = read_parquet(spark, run.train, Layout.of(definition).columns)
-    statistics = build(samples, definition)
-    run.write("statistics", statistics.to_document())
+def describe(statistics: Statistics) -> str:
+    """Say how many pairs were compared."""
     pairs = int(statistics.comparisons.sum())
-    print(f"match_histogram: {statistics.samples} tuples, {pairs} pairs within the windows")
+    return f"{statistics.samples} tuples, {pairs} pairs within the windows"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the app."""
-    return run_app("match_histogram", argv, work, __doc__)
-
+APP = StatisticsApp("match_histogram", __doc__, Parameters, build, describe)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(APP.main(sys.argv[1:]))

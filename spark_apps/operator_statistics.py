@@ -7,22 +7,20 @@ the same bytes as :func:`planning.fit.statistics.build`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
 from planning.families import Definition
 from planning.fit.parameters import Parameters
 from planning.fit.statistics import SUMS, Statistics, assemble, no_periods
-from planning.stages.run import Run
 from spark_apps.drawing import draw_sample
-from spark_apps.session import quoted, read_parquet, run_app
+from spark_apps.session import StatisticsApp, quoted
 
 
 def element_sums(samples: DataFrame) -> DataFrame:
@@ -80,21 +78,13 @@ def _vectors(batch: pa.RecordBatch) -> FloatArray:
     return np.column_stack(columns).astype(np.float64)
 
 
-def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
-    """Make the operator statistics of the run."""
-    definition = run.definition().of(Parameters)
-    statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
-    run.write("statistics", statistics.to_document())
-    print(
-        f"operator_statistics: {len(statistics.tuples)} operators measured, "
-        f"{statistics.periods} periods of {len(statistics.network.inputs)} inputs"
-    )
+def describe(statistics: Statistics) -> str:
+    """Say how much was measured."""
+    measured, inputs = len(statistics.tuples), len(statistics.network.inputs)
+    return f"{measured} operators measured, {statistics.periods} periods of {inputs} inputs"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the app."""
-    return run_app("operator_statistics", argv, work, __doc__)
-
+APP = StatisticsApp("operator_statistics", __doc__, Parameters, build, describe)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(APP.main(sys.argv[1:]))

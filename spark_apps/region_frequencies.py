@@ -7,13 +7,12 @@ the same bytes as :func:`planning.sifter.statistics.build`.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
@@ -23,9 +22,8 @@ from planning.sifter.model import Partition, Pins, Space
 from planning.sifter.parameters import Parameters
 from planning.sifter.partitioners import divide
 from planning.sifter.statistics import RegionCounts, Statistics, assemble
-from planning.stages.run import Run
 from spark_apps.drawing import draw_sample
-from spark_apps.session import arrays_of, map_in_arrow, quoted, read_parquet, run_app
+from spark_apps.session import StatisticsApp, arrays_of, map_in_arrow, quoted
 
 
 def coded(samples: DataFrame, space: Space) -> DataFrame:
@@ -99,19 +97,10 @@ def _dense(counted: DataFrame, regions: int) -> RegionCounts:
     return RegionCounts(tuples, pinned)
 
 
-def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
-    """Make the sifter's statistics of the run."""
-    definition = run.definition().of(Parameters)
-    statistics = build(read_parquet(spark, run.train, definition.attribute_names), definition)
-    run.write("statistics", statistics.to_document())
-    regions = statistics.partition.regions
-    print(f"region_frequencies: {statistics.samples} rows in {regions} regions")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the app."""
-    return run_app("region_frequencies", argv, work, __doc__)
-
+APP = StatisticsApp(
+    "region_frequencies", __doc__, Parameters, build,
+    lambda made: f"{made.samples} rows in {made.partition.regions} regions",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(APP.main(sys.argv[1:]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,8 @@ from pyspark.sql import types as T
 from upath import UPath
 
 from planning.errors import BatchRejected, PlanningError
+from planning.families import Statistics
+from planning.sections import FamilyParameters
 from planning.stages.run import Run
 
 EXIT_ERROR = 1
@@ -112,3 +116,29 @@ def run_app(
         print(f"{app}: {error}", file=sys.stderr)
         return EXIT_ERROR
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsApp:
+    """An app that reduces a run's clean rows to a family's statistics.
+
+    ``build(samples, definition)`` makes them, ``describe(statistics)`` puts them in a sentence.
+    """
+
+    name: str
+    description: str | None
+    parameters: type[FamilyParameters]
+    build: Callable[[DataFrame, Any], Statistics]
+    describe: Callable[[Any], str]
+
+    def work(self, spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
+        """Make the statistics of the run."""
+        definition = run.definition()
+        samples = read_parquet(spark, run.train, definition.sample_columns)
+        statistics = self.build(samples, definition.of(self.parameters))
+        run.write("statistics", statistics.to_document())
+        print(f"{self.name}: {self.describe(statistics)}")
+
+    def main(self, argv: Sequence[str]) -> int:
+        """Run the app; return its exit code."""
+        return run_app(self.name, argv, self.work, self.description)

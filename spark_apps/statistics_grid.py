@@ -9,13 +9,12 @@ time, and replayed by a compiled kernel in each partition. Gives the same number
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from planning.arrays import FloatArray
@@ -33,8 +32,7 @@ from planning.lira.statistics import (
     replay,
     scope_of,
 )
-from planning.stages.run import Run
-from spark_apps.session import map_in_arrow, read_parquet, run_app
+from spark_apps.session import StatisticsApp, map_in_arrow
 
 OBJECT, TIME, X, Y, SPEED = "object_id", "time", "x", "y", "speed"
 
@@ -129,6 +127,7 @@ def replayed(positions: DataFrame, levels: FloatArray, highest_speed: float) -> 
 
 def build(positions: DataFrame, definition: Definition[Parameters]) -> Statistics:
     """Build the family's statistics from the clean rows in ``positions``."""
+    positions = positions.select(OBJECT, TIME, X, Y, SPEED).cache()
     bounds, cells, levels = scope_of(definition)
     rectangles, _ = queries_of(definition)
     counted = build_grid(positions, rectangles, cells, bounds)
@@ -142,19 +141,10 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
     return F.least(index, F.lit(cells - 1))
 
 
-def work(spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
-    """Make LIRA's statistics of the run."""
-    positions = read_parquet(spark, run.train, (OBJECT, TIME, X, Y, SPEED)).cache()
-    statistics = build(positions, run.definition().of(Parameters))
-    run.write("statistics", statistics.to_document())
-    nodes = statistics.grid.nodes
-    print(f"statistics_grid: {nodes.sum()} positions in {nodes.size} cells")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the app."""
-    return run_app("statistics_grid", argv, work, __doc__)
-
+APP = StatisticsApp(
+    "statistics_grid", __doc__, Parameters, build,
+    lambda made: f"{made.grid.nodes.sum()} positions in {made.grid.nodes.size} cells",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(APP.main(sys.argv[1:]))

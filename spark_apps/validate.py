@@ -234,7 +234,7 @@ def make_statistics(spark: SparkSession, run: Run, arguments: argparse.Namespace
     """
     spark.catalog.clearCache()
     try:
-        importlib.import_module(f"spark_apps.{arguments.then}").work(spark, run, arguments)
+        importlib.import_module(f"spark_apps.{arguments.then}").APP.work(spark, run, arguments)
     except Exception as error:
         print(f"validate: {arguments.then} is left to its own stage: {error}")
         return

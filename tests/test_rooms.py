@@ -1,4 +1,4 @@
-"""The families' rooms: the same names everywhere. ``python tests/test_rooms.py`` shows the table."""
+"""The families' rooms have the same names; ``python tests/test_rooms.py`` shows the table."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from benchmarks.attributes.experiments import Comparison
 from benchmarks.reproduction import Claim
 from planning.arrays import FloatArray
 from planning.attributes import cycles, model
+from planning.attributes.printed.ranking import shedding_order
 
 TABLE_1 = {
     "A1": [f"a{i % 3 + 1}" for i in range(15)],
@@ -38,7 +39,7 @@ def examples() -> list[Claim]:
     cycle = cycles.detect(TABLE_1)
     lengths = {one.name: one.length for one in cycle.replicated}
     deviation = [model.standard_deviation(np.array(values)) for values in EXAMPLE_3.values()]
-    order = [list(EXAMPLE_3)[j] for j in model.shedding_order(deviation)[::-1]]
+    order = [list(EXAMPLE_3)[j] for j in shedding_order(deviation)[::-1]]
     return [
         Claim("Table I, Example 1", "cycle lengths 3, 3, 4; CID {A1, A3}; cycle length 12",
               f"cycle lengths {', '.join(map(str, lengths.values()))}; "

@@ -11,15 +11,16 @@ import numpy as np
 
 from benchmarks.attributes import recorded
 from benchmarks.attributes.workload import Faults, stream
-from planning.arrays import FloatArray
+from planning.arrays import FloatArray, IntArray
 from planning.attributes import cycles, model, planner, reevaluation
 from planning.attributes.cycles import Detector
 from planning.attributes.parameters import Parameters
 from planning.attributes.path import solve
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
+from planning.attributes.printed.ranking import shedding_order
 from planning.attributes.shedder import Shedder
-from planning.attributes.simulate import Trace, drop_tuples, full_bytes, replay, window_bytes
+from planning.attributes.simulate import Trace, drop_tuples, full_bytes, replay
 from planning.attributes.statistics import Statistics, build
 from planning.streams import StreamDefinition
 
@@ -152,6 +153,17 @@ def selection_mismatches(instances: int) -> int:
     return wrong
 
 
+def window_bytes(sent: IntArray, window: int) -> IntArray:
+    """Return the bytes in every window of ``window`` consecutive tuples.
+
+    >>> window_bytes(np.array([1, 2, 3, 4]), 2).tolist()
+    [3, 5, 7]
+    """
+    total = np.concatenate([[0], np.cumsum(sent)])
+    width = min(window, len(sent))
+    return np.asarray(total[width:] - total[: len(total) - width])
+
+
 def capacity_violations(streams: int) -> tuple[int, int]:
     """Return (tuples offered, tuples whose window exceeded the capacity) over random streams.
 
@@ -204,7 +216,7 @@ def window_schemes(
             model.standard_deviation(model.exponential_moving_average(part[:, j], ema_span))
             for j in range(part.shape[1])
         ]
-        schemes.append(tuple(sorted(model.shedding_order(deviation)[:shed])))
+        schemes.append(tuple(sorted(shedding_order(deviation)[:shed])))
     return schemes
 
 

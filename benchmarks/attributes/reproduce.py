@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.attributes import claims, experiments, recorded
+from benchmarks.attributes import claims, experiments, recorded, schemes
 from benchmarks.attributes.workload import Faults, stream
 from benchmarks.reproduction import Page, draw_curves
 from planning.arrays import FloatArray
@@ -240,8 +240,8 @@ def _shed_counts(
     deviations = np.arange(attributes, dtype=np.float64)
     return [
         len(
-            model.intra_stream_scheme(
-                deviations, [size] * attributes, model.amount_to_shed(rate, capacity)
+            schemes.intra_stream_scheme(
+                deviations, [size] * attributes, schemes.amount_to_shed(rate, capacity)
             )
         )
         for rate, size in zip(rates.tolist(), sizes.tolist(), strict=True)

@@ -14,15 +14,20 @@ from planning.fit.simplex.warm import WarmSimplex
 MEAN = 0.15  # of the exponential workload: lambda = 5 of the paper (docs/families/fit.md)
 
 
-def networks(count: int, seed: int, **more: Any) -> list[QueryNetwork]:
-    """Return random networks: splits, merges, joins, several levels and outputs."""
+def networks(
+    count: int, seed: int, most: tuple[int, int, int] = (6, 5, 17), **more: Any
+) -> list[QueryNetwork]:
+    """Return random networks: splits, merges, joins, several levels and outputs.
+
+    ``most`` bounds their inputs, servers and operators.
+    """
     rng = np.random.default_rng(seed)
     return [
         random_network(
             rng,
-            inputs=int(rng.integers(1, 7)),
-            nodes=int(rng.integers(1, 6)),
-            operators=int(rng.integers(2, 18)),
+            inputs=int(rng.integers(1, most[0] + 1)),
+            nodes=int(rng.integers(1, most[1] + 1)),
+            operators=int(rng.integers(2, most[2] + 1)),
             tree=bool(k % 2),
             links=k % 3 == 0,
             **more,

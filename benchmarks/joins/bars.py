@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.joins import experiments, recorded
-from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
+from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force, sets_of
 from benchmarks.joins.scene import Scene, averaged
+from benchmarks.joins.workload import Workload
 from benchmarks.rows import Row, row
 from planning.joins import path, simulate
-from planning.joins.demo import Workload
 from planning.joins.engine import WindowedJoin
 from planning.joins.layout import automatic_sizes
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, merge, tuples
@@ -222,7 +222,7 @@ def engine_speed(quick: bool) -> list[Row]:
         )
 
     def plain(join: Any, to: int) -> Callable[[], int]:
-        sets = [batch.set_of(t) for t in range(to)]
+        sets = sets_of(batch.slice(0, to))
         for t in range(begin):
             if isinstance(join, ScanJoin):  # fill without comparing
                 join._held[int(stream[t])].append((float(batch.time[t]), int(rows_[t]), sets[t]))

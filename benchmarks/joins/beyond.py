@@ -8,8 +8,8 @@ from benchmarks import datasets
 from benchmarks.joins import experiments, recorded
 from benchmarks.joins.page import JoinsPage
 from benchmarks.joins.scene import Scene
+from benchmarks.joins.workload import Workload
 from planning.joins import simulate
-from planning.joins.demo import Workload
 from planning.joins.layout import automatic_sizes
 
 

@@ -8,19 +8,19 @@ front of it, are fetched in order of arrival, and are dropped at random when a b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
+from benchmarks.joins.ordered import Ordered, arrange
 from planning.arrays import FloatArray, IntArray
 from planning.hashing import GOLDEN
 from planning.joins.control import View
-from planning.joins.engine import Access, Selection, WindowedJoin, probe
-from planning.joins.engine.bitmaps import inside, population
-from planning.joins.engine.join import SMALL_VOCABULARY
+from planning.joins.engine import Selection, WindowedJoin, probe
+from planning.joins.engine.bitmaps import inside, intrinsic
 from planning.joins.engine.probe import Output, Rules, Tally
-from planning.joins.engine.storage import Choice, Scratch, State, scramble
+from planning.joins.engine.storage import Scratch, State, scramble
 from planning.joins.model import Condition, Tuples, Windows, merge
 
 SCAN, TIME_SORTED, ID_SORTED, HASH = range(4)
@@ -43,6 +43,16 @@ class Queue(NamedTuple):
     unit: FloatArray  # [1] cost per comparison, measured
     budget: float
     method: int
+
+
+@intrinsic
+def population(typingctx: Any, word: Any) -> Any:
+    """Return the number of set bits of a uint64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
 
 
 @njit(cache=True, nogil=True)
@@ -112,11 +122,12 @@ def admit(queue: Queue, t: int, stream: IntArray, kind: IntArray, seed: np.uint6
 @njit(cache=True, nogil=True)
 def serve(
     state: State, queue: Queue, until: float, time: FloatArray, stream: IntArray, kind: IntArray,
-    first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, choice: Choice,
-    values: FloatArray, scratch: Scratch, tally: Tally, out: Output,
+    first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, selection: Selection,
+    ordered: Ordered, values: FloatArray, scratch: Scratch, tally: Tally, out: Output,
 ) -> None:
     """Run the processor until a given time."""
     number = time.size
+    in_order = ordered.order.size > 0
     while True:
         while queue.at[0] < queue.at[1] and queue.alive[queue.at[0]] == 0:
             queue.at[0] += 1
@@ -128,11 +139,19 @@ def serve(
         if start >= until:
             return
         a, b = first[t], first[t + 1]
+        other = 1 - stream[t]
+        full = tally.total[probe.FULL]
+        owed = 0.0
+        if in_order:
+            owed = arrange(
+                ordered, state, time[t], stream[t], kind[t], rules, selection, scratch, tally
+            )
         compared = probe.step(
-            state, time[t], stream[t], kind[t], t, items[a:b], weights[a:b], rules, choice,
+            state, time[t], stream[t], kind[t], t, items[a:b], weights[a:b], rules, selection,
             values, scratch, tally, out,
         )
-        other = 1 - stream[t]
+        if in_order and tally.total[probe.FULL] == full:
+            ordered.owed[other, kind[t]] = owed
         cost = cost_of(
             state, other, rules.counts[other], items[a:b], compared, scratch, queue.method
         )
@@ -147,7 +166,7 @@ def serve(
 class Strategy(Protocol):
     """A way to shed: asked at every tick for what to compare."""
 
-    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection, float]:
+    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection | Ordered, float]:
         """Return the selection and the share of tuples to compare with the whole window."""
 
 
@@ -195,7 +214,7 @@ def run(
         windows,
         condition,
         vocabulary=vocabulary,
-        access=_access(method, vocabulary),
+        single_valued=method == "hash",
         values=worth,
         seed=seed,
         emit=False,
@@ -205,23 +224,29 @@ def run(
     end = float(batch.time[-1]) if len(batch) else 0.0
     ticks = np.arange(tick_s, end + tick_s, tick_s)
     rows: list[tuple[float, ...]] = []
+    ordered = unordered = Ordered.none(worth.shape[0])
     before = _Totals.of(join, queue)
     base = (join.tally.hits.sum(axis=0), join.tally.comparisons.sum(axis=0))
     for now in ticks:
         serve(
             join.state, queue, float(now), batch.time, stream, batch.kind, batch.first,
-            batch.items, batch.weights, join.rules, join.choice, join.values, join.scratch,
-            join.tally, join.out,
+            batch.items, batch.weights, join.rules, join.selection, ordered, join.values,
+            join.scratch, join.tally, join.out,
         )  # fmt: skip
         join.advance_to(float(now))
         after = _Totals.of(join, queue)
         view, fetched = _view(join, queue, before, after, float(now), tick_s)
-        rows.append((float(now), *_row(before, after), *_shares(join)))
+        rows.append((float(now), *_row(before, after), *_shares(join, ordered)))
         if now <= measure_from + 1e-9:
             base = (after.hits.sum(axis=0), after.comparisons.sum(axis=0))
         before = after
         chosen, full = strategy.decide(view, fetched)
-        join.select(chosen)
+        if isinstance(chosen, Ordered):
+            ordered = chosen._replace(owed=np.zeros(chosen.fraction.shape))
+            join.select(chosen.selection())
+        else:
+            ordered = unordered
+            join.select(chosen)
         join.full_fraction = full
     table = np.array(rows).reshape(-1, 9)
     return Trace(
@@ -236,12 +261,6 @@ def run(
         hits=np.asarray(before.hits.sum(axis=0) - base[0]),
         made=np.asarray(before.comparisons.sum(axis=0) - base[1]),
     )
-
-
-def _access(method: str, vocabulary: int) -> Access:
-    if method == "hash":
-        return "hash"
-    return "bitset" if vocabulary <= SMALL_VOCABULARY else "inverted"
 
 
 class _Totals(NamedTuple):
@@ -282,12 +301,11 @@ def _row(before: _Totals, after: _Totals) -> tuple[float, ...]:
     )
 
 
-def _shares(join: WindowedJoin) -> tuple[float, float]:
+def _shares(join: WindowedJoin, ordered: Ordered) -> tuple[float, float]:
     """Share of each window that the selection in force covers, averaged over types."""
-    chosen = join.selection
     extents = join.windows.extents_s[:, None, :]
-    by_take = (chosen.take * extents).sum(axis=2) / extents.sum(axis=2)
-    shares = np.where(chosen.fraction >= 0, chosen.fraction, by_take).mean(axis=1)
+    by_take = (join.selection.take * extents).sum(axis=2) / extents.sum(axis=2)
+    shares = (ordered.fraction if ordered.order.size else by_take).mean(axis=1)
     return float(shares[0]), float(shares[1])
 
 

@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 
 from benchmarks.joins.costmodel import Strategy, Trace, run
+from benchmarks.joins.ordered import Ordered
 from benchmarks.joins.scene import Scene, best_value
 from benchmarks.joins.strategies import Fixed, PlannedRate, Untyped
-from benchmarks.joins.workload import BURST, FREQUENCIES
+from benchmarks.joins.workload import BURST, FREQUENCIES, Workload
 from planning.arrays import FloatArray
 from planning.joins import planner
 from planning.joins.control import Controller
-from planning.joins.demo import Workload
 from planning.joins.engine import Selection
 from planning.joins.model import Condition, Windows, concatenate
 from planning.joins.printed import algorithms
@@ -142,14 +142,14 @@ def directions(loads: tuple[float, ...], skew: float = 0.8, seed: int = 5) -> li
     rows = []
     for r in loads:
         shares = algorithms.direction_adapt(r, scene.windows, means)
-        fourth = Selection.of_order(order, np.array(shares)[:, None])
+        fourth = Ordered.of(order, np.array(shares)[:, None])
         fifth = Selection.of_fractions(
             algorithms.value_join_adapt(r, density[:, None, :], volumes)
         )
         printed = algorithms.printed_value_join_adapt(
             r, scene.windows, (500.0, 500.0), np.ones((2, 1)), np.ones((2, 1)), density
         )
-        ways = (fourth, fifth, Selection.of_order(order, printed))
+        ways = (fourth, fifth, Ordered.of(order, printed))
         a, b, c = (scene.output(Fixed(way)) / complete for way in ways)
         rows.append([r, a, b, b / a, c])
     return rows

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.joins.definitions import MOST_ITEMS, pair_definition
+from benchmarks.joins.workload import single_values
 from planning.arrays import FloatArray
 from planning.joins import planner
 from planning.joins.engine import Access
 from planning.joins.layout import Layout
-from planning.joins.model import Condition, Tuples, Windows, from_arrays, single_values
+from planning.joins.model import Condition, Tuples, Windows, from_arrays
 from planning.joins.plan import Plan
 from planning.joins.statistics import from_tuples
 

@@ -16,6 +16,21 @@ from planning.joins.model import Condition, Tuples, Windows
 Items = dict[int, float]
 
 
+def sets_of(batch: Tuples) -> list[Items]:
+    """Return the items of every tuple with their weights.
+
+    >>> from planning.joins.model import tuples
+    >>> sets_of(tuples([0.5, 0.7], [{3, 1}, {2: 0.5}]))
+    [{1: 1.0, 3: 1.0}, {2: 0.5}]
+    """
+    items, weights = batch.items.tolist(), batch.weights.tolist()
+    edges = batch.first.tolist()
+    return [
+        dict(zip(items[a:b], weights[a:b], strict=True))
+        for a, b in zip(edges[:-1], edges[1:], strict=True)
+    ]
+
+
 def matches(condition: Condition, left: Items, right: Items) -> bool:
     """Whether a tuple of stream 0 and one of stream 1 match: the definition, on plain dicts.
 
@@ -47,13 +62,12 @@ def brute_force(
     A pair belongs to it when the later tuple comes before the earlier one has expired, that is
     unless T - T(t_o) > w, and the condition holds (Section 3.2).
 
-    >>> from planning.joins.model import single_values
+    >>> from benchmarks.joins.workload import single_values
     >>> a, b = single_values([0.0, 5.0], [1, 1]), single_values([2.0, 2.5], [1, 1])
     >>> sorted(brute_force(a, b, Windows((2, 3), 1), Condition("equality")))
     [(0, 0), (1, 0), (1, 1)]
     """
-    left_sets = [left.set_of(row) for row in range(len(left))]
-    right_sets = [right.set_of(row) for row in range(len(right))]
+    left_sets, right_sets = sets_of(left), sets_of(right)
     pairs = set()
     for a, a_time in enumerate(left.time.tolist()):
         for b, b_time in enumerate(right.time.tolist()):

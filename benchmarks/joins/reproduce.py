@@ -13,9 +13,9 @@ from benchmarks.joins import analysis, beyond, experiments
 from benchmarks.joins import reproduce_rates as rates
 from benchmarks.joins.page import JoinsPage
 from benchmarks.joins.scene import ALL, Scene, outputs
+from benchmarks.joins.workload import Workload
 from planning.errors import PlanningError
 from planning.joins import figures
-from planning.joins.demo import Workload
 from planning.joins.model import Condition, Windows
 
 Progress = Callable[[str], None]

@@ -10,8 +10,7 @@ import numpy as np
 from benchmarks.joins import experiments
 from benchmarks.joins.page import JoinsPage
 from benchmarks.joins.scene import Scene
-from benchmarks.joins.workload import BURST
-from planning.joins.demo import Workload
+from benchmarks.joins.workload import BURST, Workload
 from planning.joins.model import Windows
 
 PENTIUM = 156_250.0  # comparisons per second at which Figure 7's text holds

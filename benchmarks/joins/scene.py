@@ -13,12 +13,12 @@ from benchmarks.joins import costmodel
 from benchmarks.joins.costmodel import Strategy, Trace
 from benchmarks.joins.definitions import MOST_ITEMS, pair_definition
 from benchmarks.joins.strategies import Adaptive, FeedForward, RandomDropping
+from benchmarks.joins.workload import Rates, Workload
 from planning.arrays import FloatArray, IntArray, sorted_sum
 from planning.families import Definition
 from planning.joins import path, planner
 from planning.joins.control import Controller
-from planning.joins.demo import Rates, Workload
-from planning.joins.layout import refined
+from planning.joins.layout import Layout
 from planning.joins.model import Combine, Condition, Tuples, Windows, combine_utilities
 from planning.joins.parameters import Parameters
 from planning.joins.plan import Plan
@@ -59,8 +59,9 @@ class Scene:
         return np.repeat(np.asarray(self.utilities), len(self.sizes) + 1)
 
     def _pair(self, seconds: float, rates: float | Rates, seed: list[int]) -> tuple[Tuples, Tuples]:
+        layout = Layout.of(self.definition())
         left, right = (
-            replace(part, kind=refined(part, self.sizes))
+            layout.refine(part)
             for part in self.workload.pair(seconds, rates, np.random.default_rng(seed))
         )
         return left, right

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from benchmarks.joins.ordered import Ordered
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.joins import path
 from planning.joins.control import Controller, View
@@ -58,12 +59,12 @@ class Adaptive:
         self._next_rate, self._next_time = self.rate_period_s, self.time_period_s
         self._correlation: list[Correlation | None] = [None, None]
         self._worth = np.ones((2, types))
-        self._selection = Selection.everything(self.windows, types)
+        self._selection: Selection | Ordered = Selection.everything(self.windows, types)
         if self.fixed_fraction is not None:
             self.fraction = self.fixed_fraction
             self._select()
 
-    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection, float]:
+    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection | Ordered, float]:
         """Adapt when a period has ended."""
         self._arrived += float(view.arrived.sum())
         self._fetched += float(fetched.sum())
@@ -118,7 +119,7 @@ class Adaptive:
             means = [0.0 if c is None else float(c.expected.mean()) for c in self._correlation]
             shares = algorithms.direction_adapt(self.fraction, self.windows, (means[0], means[1]))
         fractions = np.repeat(np.array(shares)[:, None], types, axis=1)
-        self._selection = Selection.of_order(order, fractions)
+        self._selection = Ordered.of(order, fractions)
 
     def _by_utility(self) -> Selection:
         types, n = self.values.shape[0], self.windows.most
@@ -174,10 +175,10 @@ class Untyped:
 class Fixed:
     """One selection throughout."""
 
-    selection: Selection
+    selection: Selection | Ordered
     full_fraction: float = 0.0
 
-    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection, float]:
+    def decide(self, view: View, fetched: FloatArray) -> tuple[Selection | Ordered, float]:
         """Return it."""
         return self.selection, self.full_fraction
 

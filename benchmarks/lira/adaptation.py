@@ -42,7 +42,7 @@ def _adaptation_case(
     nodes, asked = grid.nodes.astype(np.float64), grid.queries
     weight = update_weight(grid, False)
     chosen = Parameters(reach_m=0.1 * query_side)
-    importance = importance_of(grid, queries, np.ones(count), chosen, least_nodes=90.0).total
+    importance, _ = importance_of(grid, queries, np.ones(count), chosen, least_nodes=90.0)
     axis = ErrorAxis.of(scene.curve, 6.0).curve
     trees = Halvings(importance, weight)
 

@@ -14,17 +14,51 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.lira.fleet import Fleet, ReferenceRun, ThresholdMap, reference_run
+from benchmarks.lira.trace import Trace
 from planning.arrays import FloatArray, IntArray
 from planning.errors import StatisticsError
-from planning.lira.demo.trace import Trace
 from planning.lira.model import ReductionCurve
 from planning.lira.plan import Plan
-from planning.lira.queries import QueryErrors, query_errors
+from planning.lira.printed.greedy import uniform_threshold
+from planning.lira.queries import query_errors
 from planning.lira.shedder import BudgetCorrection
 
 LOSS_SEED = 7  # of Random Drop
 Maps = Callable[[float], ThresholdMap]
 """Thresholds over the plane at every z."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryErrors:
+    """Errors of a set of query results, averaged over queries and evaluation times.
+
+    Attributes
+    ----------
+    containment, position
+        E_C (a ratio) and E_P (metres); 0 without queries.
+    containment_deviation
+        D_ev of E_C over queries (each query's error first averaged over time).
+    """
+
+    containment: float
+    position: float
+    containment_deviation: float
+
+    @classmethod
+    def of(cls, containment: FloatArray, position: FloatArray) -> QueryErrors:
+        """Average the errors of every query, as :func:`~planning.lira.queries.query_errors` gives.
+
+        >>> QueryErrors.of(np.array([0.0, 0.5]), np.array([3.0, 5.0]))
+        QueryErrors(containment=0.25, position=4.0, containment_deviation=0.25)
+        """
+        if not containment.size:
+            return cls(0.0, 0.0, 0.0)
+        return cls(float(containment.mean()), float(position.mean()), float(containment.std()))
+
+    @property
+    def containment_variation(self) -> float:
+        """C_ov = D_ev / E of containment; 0 without error."""
+        return self.containment_deviation / self.containment if self.containment > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +132,7 @@ class Bench:
                 lately = slice(k + 1 - self.correct_every, k + 1)
                 due = int(self.reference.reports[lately].sum())
                 asked = correction.observe(int(reports[lately].sum()), due)
-        errors = query_errors(queries, self.reference.predicted, views)
+        errors = QueryErrors.of(*query_errors(queries, self.reference.predicted, views))
         return Result(errors, int(reports.sum()) / max(int(self.reference.reports.sum()), 1))
 
     def random_drop(self, queries: FloatArray, load: float) -> Result:
@@ -107,9 +141,11 @@ class Bench:
 
     def uniform(self, queries: FloatArray, load: float, curve: ReductionCurve) -> Result:
         """One threshold everywhere (baseline 2, Uniform Δ)."""
-        return self.measure(
-            queries, lambda z: self.everywhere(curve.inverse(z)), load, floor=curve.floor
-        )
+
+        def maps(z: float) -> ThresholdMap:
+            return self.everywhere(uniform_threshold(curve.thresholds, curve.raw, z))
+
+        return self.measure(queries, maps, load, floor=curve.floor)
 
     def plan(
         self, queries: FloatArray, load: float, plan: Plan, *, correct: bool = True

@@ -6,13 +6,14 @@ import numpy as np
 
 from benchmarks.lira.bench import plan_map
 from benchmarks.lira.fleet import Fleet
+from benchmarks.lira.placement import place_by_density, touched
 from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, SEEDS, scene_of, timed
 from benchmarks.rows import Row, best_of, row
 from planning.arrays import FloatArray
 from planning.lira.codec import messages
 from planning.lira.plan import Plan
-from planning.lira.stations import NodeMap, Stations, broadcasts, place_by_density, touched
+from planning.lira.stations import NodeMap, Stations, broadcasts
 
 
 def compactness(quick: bool) -> list[Row]:

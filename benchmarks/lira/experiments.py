@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.lira.bench import Result
+from benchmarks.lira.bench import QueryErrors, Result
+from benchmarks.lira.placement import place_by_density, place_evenly, touched
 from benchmarks.lira.recorded import Tracks
 from benchmarks.lira.scene import Scene
 from benchmarks.lira.workload import Distribution
@@ -21,8 +22,7 @@ from planning.arrays import FloatArray
 from planning.lira.partition.regions import grid_side
 from planning.lira.path import ThrottlerPath
 from planning.lira.printed.gridreduce import grid_reduce_sums
-from planning.lira.queries import QueryErrors
-from planning.lira.stations import Stations, place_by_density, place_evenly, touched
+from planning.lira.stations import Stations
 
 DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
 PRINTED = ", printed"  # ends the name of a column beside our plan's

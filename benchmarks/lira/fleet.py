@@ -16,9 +16,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from benchmarks.lira.trace import Trace
 from planning.arrays import FloatArray, IntArray
 from planning.errors import InvalidInput
-from planning.lira.demo.trace import Trace, uniform
+from planning.lira.demo.trace import uniform
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.lira.scene import Scene
+from benchmarks.lira.trace import Trace
 from planning.arrays import FloatArray
 from planning.errors import StatisticsError
-from planning.lira.demo.trace import Trace
 from planning.lira.parameters import Parameters
 
 BUSES = "austin_buses"

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.lira.bench import Bench, Maps, Result
 from benchmarks.lira.fleet import ThresholdMap
+from benchmarks.lira.trace import Trace, generate_trace
 from benchmarks.lira.workload import Distribution, generate_queries
 from planning.arrays import FloatArray
-from planning.lira.demo.trace import Trace, generate_trace
 from planning.lira.model import ReductionCurve
 from planning.lira.parameters import Parameters
 from planning.lira.partition.regions import Partition, grid_side

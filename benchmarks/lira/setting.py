@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from benchmarks.lira.scene import Scene
+from benchmarks.lira.workload import Distribution
 from benchmarks.rows import Row, Timing, row
 
-DISTRIBUTIONS = ("proportional", "inverse", "random")
+DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
 LOADS = (0.3, 0.5, 0.75)
 QUERIES, REGIONS = 100, 250
 SEEDS = (11, 12, 13, 14, 15)  # the objective was chosen on seeds 1 to 5: none of these was seen

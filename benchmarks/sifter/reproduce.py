@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from benchmarks.reproduction import Page
 from benchmarks.sifter.claims import claims
@@ -17,6 +19,10 @@ from benchmarks.sifter.experiments import EXPERIMENTS, FULL, QUICK, Figure
 from benchmarks.sifter.scene import drawn
 from planning.sifter import figures as pictures
 from planning.sifter.demo import Settings
+from planning.sifter.plan import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Progress = Callable[[str], None]
 INTRODUCTION = """\
@@ -73,4 +79,16 @@ def _plan_picture(canvas: Any) -> None:
     centers = (scene.queries.low + scene.queries.high) / 2.0
     left.plot(*scene.fresh.T, ".", color="0.2", markersize=1.5, alpha=0.5)
     left.plot(*centers[:300].T, "x", color="tab:blue", markersize=2.0, alpha=0.5)
-    pictures.draw_quality(plan, right)
+    draw_quality(plan, right)
+
+
+def draw_quality(plan: Plan, axes: Axes) -> None:
+    """Draw predicted quality over z, beside random dropping."""
+    loads = np.linspace(0.0, 1.0, 101)
+    axes.plot(loads, [plan.predicted_quality(z) for z in loads], label="sifter (predicted)")
+    worst = plan.predicted_quality(0.0)
+    axes.plot(loads, worst + (1.0 - worst) * loads, "--", label="random dropping")
+    axes.set_xlabel("throttle fraction z")
+    axes.set_ylabel("overall QoS")
+    axes.set_xlim(0.0, 1.0)
+    axes.legend(loc="lower right")

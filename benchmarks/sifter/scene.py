@@ -99,7 +99,7 @@ class Scene:
         lost = []
         for z in loads:
             keep = Shedder(plan, z, correct=False).offer(self.fresh)
-            loss = 1.0 - self.bench.measure(keep, z).quality
+            loss = 1.0 - self.bench.quality(keep, z)
             lost.append(loss / self.random_loss(z))
         return np.array(lost)
 

@@ -11,8 +11,9 @@ import base64
 import binascii
 import hashlib
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -201,23 +202,24 @@ def _trust(keys: UPath, public: Ed25519PublicKey) -> None:
 def _read_private(path: UPath) -> Ed25519PrivateKey:
     data = files.read(path)
     _refuse_shared(path)
-    try:
-        private = load_pem_private_key(data, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise SignatureError(_not_a_key(path, "private", error)) from None
-    if not isinstance(private, Ed25519PrivateKey):
-        raise SignatureError(_not_a_key(path, "private", type(private).__name__))
-    return private
+    key = _loaded(path, "private", partial(load_pem_private_key, data, None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SignatureError(_not_a_key(path, "private", type(key).__name__))
+    return key
 
 
 def _read_public(path: UPath) -> Ed25519PublicKey:
+    key = _loaded(path, "public", partial(load_pem_public_key, files.read(path)))
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError(_not_a_key(path, "public", type(key).__name__))
+    return key
+
+
+def _loaded(path: UPath, half: str, load: Callable[[], object]) -> object:
     try:
-        public = load_pem_public_key(files.read(path))
+        return load()
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise SignatureError(_not_a_key(path, "public", error)) from None
-    if not isinstance(public, Ed25519PublicKey):
-        raise SignatureError(_not_a_key(path, "public", type(public).__name__))
-    return public
+        raise SignatureError(_not_a_key(path, half, error)) from None
 
 
 def _refuse_shared(path: UPath) -> None:

@@ -7,12 +7,12 @@ frontier, so the choice matrix is stored column by column as differences and com
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from planning.arrays import frozen, frozen_ints
 from planning.errors import ArtifactError
 from planning.packing import Reader, converted, damaged, inflated, message, packed
 
@@ -73,33 +73,17 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the JSON form, as :class:`PlanDocument` describes it."""
-    return {
-        "format": FORMAT,
-        "method": plan.method,
-        "attributes": list(plan.attributes),
-        "kinds": list(plan.kinds),
-        "weight": plan.weight.tolist(),
-        "stream_attribute": plan.stream_attribute,
-        "streams": [
-            {
-                "name": s.name, "cid": list(s.cid), "cycle_length": s.cycle_length,
-                "share": s.share, "header_bytes": s.header_bytes, "sizes": s.sizes.tolist(),
-                "present": s.present.tolist(), "kept": s.kept.tolist(),
-                "scale": s.scale.tolist(), "score": s.score.tolist(),
-            }
-            for s in plan.streams
-        ],
-        "window": plan.window,
-        "tuple_bytes": plan.tuple_bytes,
-        "refresh": plan.refresh,
-        "capacity_ratio": plan.capacity_ratio,
-        "option_period": plan.option_period.tolist(),
-        "option_band": plan.option_band.tolist(),
-        "ratio": plan.ratio.tolist(),
-        "loss": plan.loss.tolist(),
-        "choice": plan.choice.tolist(),
-        "thinning": plan.thinning.tolist(),
-    }  # fmt: skip
+    fields = {"format": FORMAT, **plain(plan)}
+    return {name: fields[name] for name in PlanDocument.__struct_fields__}
+
+
+def plain(content: Any) -> Any:
+    """Return dataclasses as mappings, arrays and tuples as lists, as JSON knows them.
+
+    >>> plain((np.array([1.5, 2.0]), {"at": 3}))
+    [[1.5, 2.0], {'at': 3}]
+    """
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(content, enc_hook=lambda a: a.tolist()))
 
 
 def from_document(document: dict[str, Any]) -> Plan:
@@ -154,33 +138,17 @@ def _checked(read: PlanDocument) -> Plan:
 
 
 def _plan(read: PlanDocument) -> Plan:
-    from planning.attributes.plan import Plan, Stream
+    from planning.attributes.plan import Plan
 
-    return Plan(
-        method=read.method,
-        attributes=tuple(read.attributes),
-        kinds=tuple(read.kinds),
-        weight=frozen(read.weight),
-        stream_attribute=read.stream_attribute,
-        streams=tuple(
-            Stream(
-                s.name, tuple(s.cid), s.cycle_length, s.share, s.header_bytes,
-                frozen_ints(s.sizes), np.array(s.present, dtype=np.bool_),
-                np.array(s.kept, dtype=np.bool_), frozen(s.scale), frozen(s.score),
-            )  # fmt: skip
-            for s in read.streams
-        ),
-        window=read.window,
-        tuple_bytes=read.tuple_bytes,
-        refresh=read.refresh,
-        capacity_ratio=read.capacity_ratio,
-        option_period=frozen_ints(read.option_period),
-        option_band=frozen(read.option_band),
-        ratio=frozen(read.ratio),
-        loss=frozen(read.loss),
-        choice=np.array(read.choice, dtype=np.uint8).reshape(len(read.ratio), -1),
-        thinning=frozen_ints(read.thinning).reshape(len(read.ratio), -1),
-    )
+    return msgspec.convert(read, Plan, from_attributes=True, dec_hook=_array)
+
+
+def _array(kind: Any, values: list[Any]) -> NDArray[Any]:
+    """Return a list as the read-only array that a field of the plan declares."""
+    (element,) = get_args(get_args(kind)[1])
+    array = np.array(values, dtype=element)
+    array.flags.writeable = False
+    return array
 
 
 def _fits_together(plan: Plan) -> bool:

@@ -18,7 +18,6 @@ import numba
 import numpy as np
 
 from planning.arrays import IntArray
-from planning.attributes import model
 from planning.attributes.kernels import factorize
 from planning.columns import Encoded, encode, length_of, row_keys, take
 from planning.errors import InvalidInput
@@ -100,21 +99,6 @@ def _elect(codes: IntArray, distinct: int) -> Any:
     return transitions, leader, votes
 
 
-@numba.njit(cache=True)
-def _exact_period(codes: IntArray) -> int:
-    """Return the smallest period of the whole sequence (Knuth–Morris–Pratt failure function)."""
-    n = len(codes)
-    fail = np.zeros(n, np.int64)
-    k = 0
-    for i in range(1, n):
-        while k > 0 and codes[i] != codes[k]:
-            k = fail[k - 1]
-        if codes[i] == codes[k]:
-            k += 1
-        fail[i] = k
-    return n - fail[n - 1] if n else 0
-
-
 def limit_of(rows: int) -> int:
     """Return how many distinct values an attribute may have and still be in a cycle.
 
@@ -125,8 +109,7 @@ def limit_of(rows: int) -> int:
 
 def cast_votes(name: str, codes: IntArray, distinct: int) -> Votes:
     """Return the successor votes of one attribute, given as codes 0 … distinct − 1."""
-    transitions, successor, votes = _elect(codes, distinct)
-    return Votes(name, transitions, successor, votes)
+    return Votes(name, *_elect(codes, distinct))
 
 
 def _unlikely(total: int, agreeing: int, chance: float, values: int, alarm: float) -> bool:
@@ -177,36 +160,18 @@ def elected_cycle(votes: Votes, alarm: float = FALSE_ALARM) -> Replicated | None
     return Replicated(votes.name, len(walk), agreeing / covered, True)
 
 
-def _codes(column: Encoded, limit: int) -> tuple[IntArray, int]:
+def codes_of(column: Encoded, limit: int) -> tuple[IntArray, int]:
+    """Return a column's values as codes 0, 1, 2 …, and their number; -1 beyond ``limit``."""
     keys = np.ascontiguousarray(column.values + 0.0).view(np.int64)
-    codes, distinct = factorize(keys, limit)
-    return codes, int(distinct)
-
-
-def _exact(columns: Mapping[str, Encoded], rows: int) -> CycleIdentifier:
-    """Detect as the paper has it: exact periods, groups by length, product of lengths."""
-    replicated: list[Replicated] = []
-    for name, column in columns.items():
-        codes, distinct = _codes(column, rows)
-        period = int(_exact_period(codes))
-        if distinct > 1 and 1 < period <= rows // 2:
-            replicated.append(Replicated(name, period, 1.0, distinct == period))
-    groups: dict[int, list[str]] = {}
-    for one in replicated:
-        groups.setdefault(one.length, []).append(one.name)
-    return CycleIdentifier(
-        tuple(names[0] for names in groups.values()),
-        model.product_of_lengths(list(groups)),
-        tuple(replicated),
-        tuple(tuple(names) for names in groups.values()),
-    )
+    return factorize(keys, limit)
 
 
 def assemble(replicated: Sequence[Replicated]) -> CycleIdentifier:
     """Choose the CID among replicated attributes: the fewest that reach the common length.
 
     Attributes that identify the position and share a length are one-to-one; lengths combine by
-    least common multiple, so an attribute whose length divides the others' adds nothing.
+    least common multiple, so an attribute whose length divides the others' adds nothing. Deviation:
+    the paper multiplies, which is wrong unless the lengths are coprime.
     """
     groups: dict[int, list[str]] = {}
     for one in replicated:
@@ -215,7 +180,7 @@ def assemble(replicated: Sequence[Replicated]) -> CycleIdentifier:
     chosen: list[str] = []
     length = 1
     for size in sorted(groups, reverse=True):
-        combined = model.combined_length([length, size])
+        combined = math.lcm(length, size)
         if combined > length and combined <= MAX_CYCLE:
             chosen.append(groups[size][0])
             length = combined
@@ -242,9 +207,8 @@ def _paired(
         codes, distinct = factorize(keys, limit_of(len(keys)))
         if distinct < 2:
             continue
-        cycle = elected_cycle(
-            cast_votes(first, codes, int(distinct)), FALSE_ALARM / PAIR_ATTRIBUTES**2
-        )
+        votes = cast_votes(first, codes, distinct)
+        cycle = elected_cycle(votes, FALSE_ALARM / PAIR_ATTRIBUTES**2)
         if cycle is not None and cycle.length > best.length and cycle.length % known.length == 0:
             pair = tuple(
                 Replicated(name, cycle.length, cycle.share, False) for name in (first, second)
@@ -269,10 +233,10 @@ def _dependents(
     for name, distinct in coded.items():
         if name in known or not 2 <= distinct <= cycle.length:
             continue
-        codes, _ = _codes(columns[name], rows)
+        codes, _ = codes_of(columns[name], rows)
         if len(np.unique(codes)) < 2:
             continue
-        share = _majority_share(entity, int(entities), codes)
+        share = _majority_share(entity, entities, codes)
         plain = float(np.bincount(codes).max()) / rows
         if share >= 0.9 and share > plain + 0.05:
             extra.append(Replicated(name, cycle.length, share, False))
@@ -306,11 +270,13 @@ def detect(
     if rows < 2:
         return CycleIdentifier()
     if detector == "exact":
-        return _exact(columns, rows)
+        from planning.attributes.printed import exact_cycles
+
+        return exact_cycles.detect(columns, rows)
     coded: dict[str, int] = {}
     replicated: list[Replicated] = []
     for name, column in columns.items():
-        codes, distinct = _codes(column, limit_of(rows))
+        codes, distinct = codes_of(column, limit_of(rows))
         if distinct < 2:
             continue
         coded[name] = distinct

@@ -58,26 +58,12 @@ def find_slots(keys: Any, table: Any, known: Any, count: int, limit: int, out: A
     return count
 
 
-@numba.njit(cache=True)
-def factorize(values: Any, limit: int) -> Any:
-    """Return (codes in order of first appearance, distinct); gives up beyond ``limit``."""
-    size = 64
-    while size < 2 * (limit + 1):
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    known = np.empty(limit + 1, np.int64)
-    codes = np.empty(len(values), np.int64)
-    count = 0
-    for i in range(len(values)):
-        at = _seat(values[i], table, known)
-        if table[at] < 0:
-            if count == limit:
-                return codes, -1
-            known[count] = values[i]
-            table[at] = count
-            count += 1
-        codes[i] = table[at]
-    return codes, count
+def factorize(values: IntArray, limit: int) -> tuple[IntArray, int]:
+    """Return (codes in order of first appearance, distinct); -1 distinct beyond ``limit``."""
+    table = np.full(1 << (2 * limit + 1).bit_length(), -1, dtype=np.int64)  # at most half full
+    codes = np.empty(len(values), dtype=np.int64)
+    count = find_slots(values, table, np.empty(limit + 1, np.int64), 0, limit + 1, codes)
+    return codes, count if count <= limit else -1
 
 
 @numba.njit(cache=True)

@@ -1,10 +1,8 @@
-"""The paper's nouns and equations: smoothing, ranking, how much and what to shed."""
+"""The paper's equations: smoothing, and the deviation by which it ranks attributes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,84 +61,3 @@ def category_deviation(codes: ArrayLike) -> float:
     counts = np.unique(np.nan_to_num(series, nan=-1.0), return_counts=True)[1]
     share = float(counts.max()) / len(series)
     return math.sqrt(share * (1.0 - share))
-
-
-def amount_to_shed(rate: float, capacity: float) -> float:
-    """Return r = R − C, or nothing while the channel suffices (paper IV-C1).
-
-    >>> amount_to_shed(100.0, 80.0), amount_to_shed(60.0, 80.0)
-    (20.0, 0.0)
-    """
-    return max(0.0, rate - capacity)
-
-
-def shedding_order(deviations: ArrayLike) -> tuple[int, ...]:
-    """Return attributes from least to most informative; ties by index (paper IV-C2).
-
-    >>> shedding_order([7, 5, 1])
-    (2, 1, 0)
-    """
-    return tuple(int(j) for j in np.argsort(np.asarray(deviations), kind="stable"))
-
-
-def intra_stream_scheme(
-    deviations: ArrayLike, sizes: ArrayLike, amount: float, keep: Sequence[int] = ()
-) -> tuple[int, ...]:
-    """Return the attributes to shed: the least informative ones until ``amount`` is met.
-
-    Paper IV-C. Attributes in ``keep`` (the CID and must-keep ones) are passed over.
-
-    >>> intra_stream_scheme([7, 5, 1], [4, 4, 4], amount=5)
-    (1, 2)
-    """
-    size = np.asarray(sizes, dtype=np.float64)
-    shed: list[int] = []
-    for j in shedding_order(deviations):
-        if amount <= 0:
-            break
-        if j in keep or size[j] <= 0:
-            continue
-        shed.append(j)
-        amount -= float(size[j])
-    return tuple(sorted(shed))
-
-
-def drop_rate(rate: float, capacity: float) -> float:
-    """Return (R − C)/R, what the central load shedder tells every stream (paper V).
-
-    >>> drop_rate(200.0, 150.0)
-    0.25
-    """
-    return amount_to_shed(rate, capacity) / rate if rate > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class CentralShedder:
-    """The paper's central load shedder of one multiplexed channel (Section V).
-
-    >>> CentralShedder(capacity=150.0).amounts([120.0, 80.0])
-    (30.0, 20.0)
-    """
-
-    capacity: float
-
-    def amounts(self, rates: Sequence[float]) -> tuple[float, ...]:
-        """Return R'_n = ((R − C)/R)·R_n for every stream n."""
-        rate = drop_rate(math.fsum(rates), self.capacity)
-        return tuple(rate * r for r in rates)
-
-
-def product_of_lengths(lengths: Sequence[int]) -> int:
-    """Combine cycle lengths as the paper does, by multiplication (Example 1)."""
-    return math.prod(lengths)
-
-
-def combined_length(lengths: Sequence[int]) -> int:
-    """Combine cycle lengths by least common multiple.
-
-    Deviation: the paper multiplies, which is wrong unless the lengths are coprime.
-
-    >>> combined_length([4, 6]), product_of_lengths([4, 6])
-    (12, 24)
-    """
-    return math.lcm(*lengths) if lengths else 1

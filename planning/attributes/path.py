@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -152,12 +152,14 @@ class Part:
     loss: FloatArray  # weighted, not yet divided by the channel's total weight
     choice: NDArray[np.uint8]
     thinning: IntArray  # (points, streams)
+    complete: bool  # no weight was rounded, and no undominated point left out
 
     def take(self, index: IntArray) -> Part:
         """Return some of the points."""
         return Part(
-            self.rate, self.ratio[index], self.loss[index], self.choice[index], self.thinning[index]
-        )
+            self.rate, self.ratio[index], self.loss[index], self.choice[index],
+            self.thinning[index], self.complete,
+        )  # fmt: skip
 
     def undominated(self) -> Part:
         """Return the points of which none is both cheaper and better."""
@@ -166,7 +168,8 @@ class Part:
 
     def thinned(self, points: int) -> Part:
         """Return at most ``points`` points, spread evenly over the ratio; both ends stay."""
-        return self.take(spread_points(self.ratio, points))
+        kept = self.take(spread_points(self.ratio, points))
+        return replace(kept, complete=self.complete and len(kept.ratio) == len(self.ratio))
 
 
 def stacked(parts: Sequence[Part]) -> Part:
@@ -177,6 +180,7 @@ def stacked(parts: Sequence[Part]) -> Part:
         np.concatenate([p.loss for p in parts]),
         np.concatenate([p.choice for p in parts]),
         np.concatenate([p.thinning for p in parts]),
+        all(p.complete for p in parts),
     )
 
 
@@ -191,6 +195,7 @@ def proportional(parts: Sequence[Part]) -> Part:
         np.sum([p.loss for p in chosen], axis=0),
         np.concatenate([p.choice for p in chosen], axis=1),
         np.concatenate([p.thinning for p in chosen], axis=1),
+        all(p.complete for p in parts),
     )
 
 
@@ -211,5 +216,6 @@ def pooled(parts: Sequence[Part]) -> Part:
             loss[first, second],
             np.concatenate([total.choice[first], part.choice[second]], axis=1),
             np.concatenate([total.thinning[first], part.thinning[second]], axis=1),
+            total.complete and part.complete,
         )
     return total

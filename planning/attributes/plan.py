@@ -58,6 +58,11 @@ class Stream:
         """Bytes of a tuple before shedding."""
         return int(self.sizes[self.present].sum())
 
+    def informative(self, attributes: tuple[str, ...], stream_attribute: str) -> BoolArray:
+        """Return whose error counts: what costs bytes and does not name anything."""
+        named = np.isin(attributes, (*self.cid, stream_attribute))
+        return np.asarray(self.present & (self.sizes > 0) & ~named)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
@@ -111,6 +116,7 @@ class Plan:
     loss: FloatArray
     choice: NDArray[np.uint8]
     thinning: IntArray
+    complete: bool = False  # no point was left out: what the planner knows, and does not publish
 
     @cached_property
     def numeric(self) -> BoolArray:
@@ -119,12 +125,10 @@ class Plan:
 
     @cached_property
     def informative(self) -> BoolArray:
-        """Whose error counts (streams, attributes): what costs bytes and does not name anything."""
-        named = np.array(
-            [[n in s.cid or n == self.stream_attribute for n in self.attributes] for s in
-             self.streams]
-        )  # fmt: skip
-        return np.asarray(np.stack([s.present & (s.sizes > 0) for s in self.streams]) & ~named)
+        """Whose error counts, as (streams, attributes)."""
+        return np.stack(
+            [s.informative(self.attributes, self.stream_attribute) for s in self.streams]
+        )
 
     def capacity_bytes(self, load: float) -> int:
         """Return C in bytes per window for a capacity ratio; -1 if everything passes."""

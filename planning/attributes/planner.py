@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, frozen, frozen_ints
-from planning.attributes import model, path
+from planning.attributes import path
 from planning.attributes.path import Frontier, Part
 from planning.attributes.plan import NEVER, PERIODIC, Plan, Stream
+from planning.attributes.printed import ranking
 from planning.attributes.statistics import (
     AttributeProfile,
     Statistics,
@@ -52,17 +53,25 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
 def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     """Tell how near a plan is to the least loss, at any capacity.
 
-    Every point of a frontier without rounding is the least loss for its bytes. Points may have been
-    left out between two that are published, and none of them can be better than the higher one: the
-    plan is within the largest step of the loss. The paper's ranking and frontiers that were rounded
-    or thinned before they were added up are heuristics.
+    Every point of a frontier without rounding is the least loss for its bytes, and a plan that
+    holds all of them is exact. Points may have been left out between two that are published, and
+    none of them can be better than the higher one: the plan is within the largest step of the loss.
+    The paper's ranking and frontiers that were rounded or thinned before they were added up are
+    heuristics. A plan that was read back does not tell whether it is complete.
 
-    >>> from planning.examples import demo_definition, demo_plan
-    >>> solver_status(demo_plan("attributes"), demo_definition("attributes"))
+    >>> from planning.examples import demo_definition, demo_statistics
+    >>> for points in (256, 4096):
+    ...     machines = demo_definition("attributes").with_parameters({"frontier_points": points})
+    ...     solver_status(plan(demo_statistics("attributes"), machines), machines)
     'within 0.037'
+    'exact'
     """
+    if plan.method == "paper":
+        return "heuristic"
+    if plan.complete:
+        return "exact"
     pooled = len(plan.streams) > 1 and definition.parameters.inter_stream == "pooled"
-    if plan.method == "paper" or pooled or _rounded(plan, definition.parameters):
+    if pooled or _rounded(plan, definition.parameters):
         return "heuristic"
     step = -float(np.diff(plan.loss).min(initial=0.0))
     return f"within {math.ceil(step / STATUS_DIGITS) * STATUS_DIGITS:.3g}" if step else "exact"
@@ -97,7 +106,7 @@ def plan_profiles(statistics: Statistics, parameters: Parameters) -> Plan:
     sources = sources_of(statistics, parameters)
     menu, weight = sources[0].menu, sources[0].weight
     if parameters.method == "paper":
-        points = path.proportional([source.ranked() for source in sources])
+        points = path.proportional([ranking.nested_schemes(source) for source in sources])
     else:
         parts = [source.best() for source in sources]
         share = path.pooled if parameters.inter_stream == "pooled" else path.proportional
@@ -120,6 +129,7 @@ def plan_profiles(statistics: Statistics, parameters: Parameters) -> Plan:
         loss=frozen(points.loss / total_weight(sources)),
         choice=points.choice,
         thinning=frozen_ints(points.thinning),
+        complete=points.complete,
     )
 
 
@@ -212,33 +222,13 @@ class Source:
     informative: NDArray[np.bool_]  # whose error counts
     window: float  # tuples of this stream in a capacity window
 
-    @property
-    def total_weight(self) -> float:
-        """Weight of all errors of the stream, by its share of the tuples."""
-        return math.fsum(self.stream.share * self.weight[self.informative])
-
     def best(self) -> Part:
         """Return the undominated points over all modes of the menu, each solved exactly."""
         solved = [
-            self._part(path.solve(*self.table(thinning, options)), thinning, options)
+            self.part(path.solve(*self.table(thinning, options)), thinning, options)
             for thinning, options in self.menu.modes()
         ]
         return path.stacked(solved).undominated()
-
-    def ranked(self) -> Part:
-        """Return the paper's nested schemes: attributes shed one by one, least deviation first."""
-        costs, losses = self.table(1, self.menu.periodic())
-        items = self.stream.items
-        order = model.shedding_order([self.profile.attributes[j].deviation for j in items])
-        shed = np.zeros((len(items) + 1, len(items)), dtype=np.uint8)
-        for step, item in enumerate(order):
-            shed[step + 1 :, item] = 1
-        shed = shed[::-1]
-        columns = np.arange(len(items))
-        table = (len(items), len(self.menu.periodic()))
-        weight = np.array(costs, dtype=np.int64).reshape(table)[columns, shed].sum(axis=1)
-        loss = np.array(losses, dtype=np.float64).reshape(table)[columns, shed].sum(axis=1)
-        return self._part(Frontier(weight, loss, shed), 1, self.menu.periodic())
 
     def table(
         self, thinning: int, options: Sequence[int]
@@ -268,7 +258,8 @@ class Source:
         tuples = self.window / thinning
         return (tuples + 1.0 if tuples > 1.0 else 1.0) / self.window
 
-    def _part(self, frontier: Frontier, thinning: int, options: Sequence[int]) -> Part:
+    def part(self, frontier: Frontier, thinning: int, options: Sequence[int]) -> Part:
+        """Return a mode's frontier as shares of the channel: ratios of bytes, and losses."""
         choice = np.array(options, dtype=np.uint8)[frontier.choice]
         # A tuple with everything in it needs no header.
         header = choice.any(axis=1) * self.stream.header_bytes
@@ -280,6 +271,7 @@ class Source:
             frontier.loss + self.kept_loss(thinning),
             choice,
             np.full((len(choice), 1), thinning, dtype=np.int64),
+            frontier.exact,
         )
 
 
@@ -293,8 +285,7 @@ def sources_of(statistics: Statistics, parameters: Parameters) -> list[Source]:
     sources = []
     for profile in statistics.streams:
         stream = _stream(profile, parameters, menu, profile.tuples / total)
-        named = np.isin(names, (*stream.cid, parameters.stream_attribute or ""))
-        informative = stream.present & (stream.sizes > 0) & ~named
+        informative = stream.informative(names, parameters.stream_attribute or "")
         sources.append(Source(profile, stream, menu, weight, informative, window * stream.share))
     if tuple_bytes(sources) <= 0:
         raise StatisticsError("attributes must take bytes, got a stream of size 0; set sizes")
@@ -307,8 +298,12 @@ def tuple_bytes(sources: Sequence[Source]) -> float:
 
 
 def total_weight(sources: Sequence[Source]) -> float:
-    """Return the weight of all errors, by which losses are divided; 1 if nothing counts."""
-    return math.fsum(source.total_weight for source in sources) or 1.0
+    """Return the weight of all errors, by which losses are divided; 1 if nothing counts.
+
+    A stream's errors weigh by its share of the tuples.
+    """
+    of_streams = (math.fsum(s.stream.share * s.weight[s.informative]) for s in sources)
+    return math.fsum(of_streams) or 1.0
 
 
 def _window(statistics: Statistics, parameters: Parameters) -> int:

@@ -88,20 +88,12 @@ def path_of(home: Home, stream: str) -> UPath:
 
 def load(home: Home, stream: str) -> Reevaluation | None:
     """Read a stream's state; None if there is none yet or it cannot be read."""
-    path = path_of(home, stream)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path_of(home, stream).read_text(encoding="utf-8"))
         document["shed"] = tuple(document["shed"])
         return Reevaluation(**document)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-
-
-def save(home: Home, stream: str, state: Reevaluation) -> None:
-    """Write a stream's state, whole or not at all."""
-    path = path_of(home, stream)
-    files.make(path.parent)
-    files.replace(path, json.dumps(asdict(state)).encode())
 
 
 def due(home: Home, definition: Definition[Parameters], now_s: float) -> tuple[bool, str]:
@@ -137,5 +129,7 @@ def record(
         state = start(shed, now_s, parameters.reevaluate_s, longest)
     else:
         state = replace(state, longest_s=longest).after(now_s, shed)
-    save(home, definition.stream, state)
+    path = path_of(home, definition.stream)
+    files.make(path.parent)
+    files.replace(path, json.dumps(asdict(state)).encode())
     return state

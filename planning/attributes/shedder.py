@@ -134,8 +134,12 @@ class Sent:
     attributes: tuple[str, ...]
     columns: Mapping[str, Any]
     keep: BoolArray
-    tuples: BoolArray
     bytes: IntArray  # per tuple
+
+    @property
+    def tuples(self) -> BoolArray:
+        """Which tuples are sent at all."""
+        return np.asarray(self.keep.any(axis=1))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the sent tuples as rows that hold only the sent attributes."""
@@ -255,9 +259,9 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             rows = _rows(batch)
             self._totals[0] += rows
             self._totals[5] += rows
-            return _nothing(self._plan.attributes, rows)
-        keep, sizes = self._decide(encoded, rows)
-        sent = Sent(self._plan.attributes, columns, keep, _any(keep), sizes)
+            nothing = np.zeros((rows, len(self._plan.attributes)), dtype=np.bool_)
+            return Sent(self._plan.attributes, {}, nothing, np.zeros(rows, dtype=np.int64))
+        sent = Sent(self._plan.attributes, columns, *self._decide(encoded, rows))
         self._totals[1] += int(sent.tuples.sum())
         self._totals[4] += len(set(columns) - set(self._plan.attributes))
         return sent
@@ -386,12 +390,3 @@ def _rows(batch: Any) -> int:
         return batch_size(batch)
     except TypeError:  # no length: no rows
         return 0
-
-
-def _nothing(attributes: tuple[str, ...], rows: int) -> Sent:
-    keep = np.zeros((rows, len(attributes)), dtype=np.bool_)
-    return Sent(attributes, {}, keep, _any(keep), np.zeros(rows, dtype=np.int64))
-
-
-def _any(keep: BoolArray) -> BoolArray:
-    return np.asarray(keep.any(axis=1), dtype=np.bool_)

@@ -8,7 +8,7 @@ anything was received, the error counts 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,11 @@ from planning.attributes import kernels
 from planning.attributes.plan import Plan
 from planning.attributes.shedder import GOLDEN, Entities, Shedder
 from planning.attributes.statistics.build import in_stream_order
-from planning.columns import Encoded, length_of, take
+from planning.columns import Encoded, length_of
 from planning.families import Definition, Outcome
 
 if TYPE_CHECKING:
     from planning.attributes.parameters import Parameters
-
-BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,23 +70,10 @@ def measure(plan: Plan, trace: Trace, keep: BoolArray, sent: IntArray) -> Result
     return Result(sent, error, reports, loss)
 
 
-def replay(
-    plan: Plan, trace: Trace, load: float, changes: Iterable[tuple[int, float]] = ()
-) -> Result:
-    """Run the shedder over a trace; ``changes`` are (tuple number, new load), in order."""
-    shedder = Shedder(plan, load)
-    pending = list(changes)
-    keep, sent = [], []
-    start = 0
-    while start < trace.rows:
-        while pending and pending[0][0] <= start:
-            shedder.set_load(pending.pop(0)[1])
-        stop = min(start + BATCH, trace.rows, pending[0][0] if pending else trace.rows)
-        part = shedder.send(take(trace.columns, np.arange(start, stop)))
-        keep.append(part.keep)
-        sent.append(part.bytes)
-        start = stop
-    return measure(plan, trace, np.concatenate(keep), np.concatenate(sent))
+def replay(plan: Plan, trace: Trace, load: float) -> Result:
+    """Run the shedder over a trace."""
+    sent = Shedder(plan, load).send(trace.columns)
+    return measure(plan, trace, sent.keep, sent.bytes)
 
 
 def drop_tuples(plan: Plan, trace: Trace, load: float) -> Result:
@@ -122,17 +107,6 @@ def full_bytes(plan: Plan, trace: Trace) -> int:
     """Return the bytes of the whole trace before shedding."""
     sizes = np.array([s.full_bytes for s in plan.streams], dtype=np.int64)
     return int(sizes[trace.streams[trace.streams >= 0]].sum())
-
-
-def window_bytes(sent: IntArray, window: int) -> IntArray:
-    """Return the bytes in every window of ``window`` consecutive tuples.
-
-    >>> window_bytes(np.array([1, 2, 3, 4]), 2).tolist()
-    [3, 5, 7]
-    """
-    total = np.concatenate([[0], np.cumsum(sent)])
-    width = min(window, len(sent))
-    return np.asarray(total[width:] - total[: len(total) - width])
 
 
 def evaluate(

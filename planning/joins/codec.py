@@ -26,6 +26,8 @@ WHAT = "joins plan"
 FORMAT = 1
 LARGEST_THRESHOLD = 1 << 16  # the bitmaps count common items up to it
 LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
+TABLES = ("type_frequency", "hits", "comparisons", "density", "order")
+"""The fields that the bytes hold apart from the head, or that follow from it."""
 
 
 class WindowsDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,14 +87,6 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     layout: LayoutDocument
 
 
-class Extent(msgspec.Struct):
-    """What of the head says how large the tables are."""
-
-    windows: WindowsDocument
-    condition: ConditionDocument
-    types: list[str]
-
-
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the JSON form, as :class:`PlanDocument` describes it."""
     return {
@@ -107,7 +101,11 @@ def to_document(plan: Plan) -> dict[str, Any]:
 
 def from_document(kind: type[Plan], document: dict[str, Any]) -> Plan:
     """Read the JSON form back; refuse what does not fit together."""
-    read = converted(document, PlanDocument, WHAT)
+    return _plan(kind, converted(document, PlanDocument, WHAT))
+
+
+def _plan(kind: type[Plan], read: PlanDocument) -> Plan:
+    """Return the plan if its parts fit one another."""
     _check(read)
     windows, condition = _nouns(read)
     types = len(read.types)
@@ -143,16 +141,9 @@ def to_bytes(plan: Plan) -> bytes:
     head = message(_head(plan))
     largest = max(int(plan.hits.max()), int(plan.comparisons.max()))
     width = 4 if largest < 2**32 else 8
-    return b"".join(
-        (
-            LENGTH.pack(len(head), width),
-            head,
-            packed(plan.type_frequency, "<f4"),
-            packed(plan.density, "<f4"),
-            packed(plan.hits, f"<u{width}"),
-            packed(plan.comparisons, f"<u{width}"),
-        )
-    )
+    shares = packed(plan.type_frequency, "<f4") + packed(plan.density, "<f4")
+    counts = packed(plan.hits, f"<u{width}") + packed(plan.comparisons, f"<u{width}")
+    return LENGTH.pack(len(head), width) + head + shares + counts
 
 
 def from_bytes(kind: type[Plan], payload: bytes) -> Plan:
@@ -162,22 +153,17 @@ def from_bytes(kind: type[Plan], payload: bytes) -> Plan:
     if width not in (4, 8):
         raise damaged(WHAT, "have counts of 4 or 8 bytes", width)
     head: dict[str, Any] = reader.message(dict[str, Any], length)
-    extent = converted(head, Extent, WHAT)
-    windows, _ = _nouns(extent)
-    types = len(extent.types)
+    read = converted(head | dict.fromkeys(TABLES, []), PlanDocument, WHAT)
+    windows, _ = _nouns(read)
+    types = len(read.types)
     size = 2 * types * windows.most
-    frequency = reader.floats("<f4", 2, types)
+    read.type_frequency = reader.floats("<f4", 2, types).tolist()
     density = reader.floats("<f4", size)
-    hits, comparisons = (reader.ints(f"<u{width}", size) for _ in range(2))
+    read.density, read.order = density.tolist(), path.rank(density).tolist()
+    read.hits = reader.ints(f"<u{width}", size).tolist()
+    read.comparisons = reader.ints(f"<u{width}", size).tolist()
     reader.finish()
-    tables = {
-        "type_frequency": frequency.tolist(),
-        "hits": hits.tolist(),
-        "comparisons": comparisons.tolist(),
-        "density": density.tolist(),
-        "order": path.rank(density).tolist(),
-    }
-    return from_document(kind, head | tables)
+    return _plan(kind, read)
 
 
 def _head(plan: Plan) -> dict[str, Any]:
@@ -212,7 +198,7 @@ def _head(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _nouns(read: PlanDocument | Extent) -> tuple[Windows, Condition]:
+def _nouns(read: PlanDocument) -> tuple[Windows, Condition]:
     """Return the windows and the condition, which check themselves."""
     windows, condition = read.windows, read.condition
     try:

@@ -6,7 +6,6 @@ between two tuples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from upath import UPath
 
 from planning.arrays import FloatArray, IntArray
 from planning.demos import land_batch
-from planning.errors import InvalidInput
 from planning.families import Definition
 from planning.joins.layout import NO_ITEM, Layout, vocabulary
 from planning.joins.model import Tuples, merge
@@ -26,8 +24,6 @@ DURATION_S = 60.0
 RATE_PER_S = 100.0
 BAD_EVERY = 3_000
 CHUNK = 4096
-Rates = Sequence[tuple[float, float]]
-"""Rates as (from second, tuples per second), in order of time."""
 
 
 def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath:
@@ -80,44 +76,27 @@ class Workload:
     cycle_s: float = 40.0  # varsigma
     shift_s: float = 25.0  # tau
     type_frequencies: tuple[float, ...] = (1.0,)  # omega_{i,z}
-    weighted: bool = False
-
-    def __post_init__(self) -> None:
-        if self.vocabulary < 1:
-            raise InvalidInput(f"vocabulary must be at least 1, got {self.vocabulary}")
-        if not self.cycle_s > 0:
-            raise InvalidInput(f"cycle_s must be positive, got {self.cycle_s:g}")
-        if not sum(self.type_frequencies) > 0 or min(self.type_frequencies) < 0:
-            raise InvalidInput(
-                "type_frequencies must be non-negative with a positive sum, "
-                f"got {self.type_frequencies}"
-            )
-
-    def single_valued(self, values: int = 5000) -> Workload:
-        """Return the same correlation with one of ``values`` values per tuple (L, 1, 0)."""
-        return replace(self, vocabulary=values, mean_items=1.0, items_deviation=0.0)
 
     def stream(
-        self, which: int, duration_s: float, rates: float | Rates, rng: np.random.Generator
+        self, which: int, duration_s: float, rate_per_s: float, rng: np.random.Generator
     ) -> Tuples:
         """Generate one of the two streams (0 or 1) from second 0 to ``duration_s``."""
-        time = arrivals(duration_s, rates, rng)
+        time = self.arrivals(duration_s, rate_per_s, rng)
         sizes = np.rint(rng.normal(self.mean_items, self.items_deviation, time.size))
         sizes = np.clip(sizes, 1, self.vocabulary).astype(np.int64)
         cycle = np.mod(time - which * self.shift_s, self.cycle_s) / self.cycle_s
         popular = np.floor(self.vocabulary * cycle).astype(np.int64)
-        ranks = self._ranks(sizes, rng)
+        ranks = self.ranks(sizes, rng)
         first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         rows = np.repeat(np.arange(time.size), sizes)
         items = (ranks + popular[rows]) % self.vocabulary
         items = items[np.lexsort((items, rows))]
         omega = np.asarray(self.type_frequencies) / sum(self.type_frequencies)
         kind = rng.choice(omega.size, size=time.size, p=omega).astype(np.int64)
-        weights = rng.uniform(0.1, 1.0, items.size) if self.weighted else np.ones(items.size)
-        return Tuples(time, first, items, weights, kind)
+        return Tuples(time, first, items, np.ones(items.size), kind)
 
     def pair(
-        self, duration_s: float, rates: float | Rates, rng: np.random.Generator
+        self, duration_s: float, rate_per_s: float, rng: np.random.Generator
     ) -> tuple[Tuples, Tuples]:
         """Generate both streams.
 
@@ -126,18 +105,20 @@ class Workload:
         (500, 500, True)
         """
         return (
-            self.stream(0, duration_s, rates, rng),
-            self.stream(1, duration_s, rates, rng),
+            self.stream(0, duration_s, rate_per_s, rng),
+            self.stream(1, duration_s, rate_per_s, rng),
         )
 
-    def _ranks(self, sizes: IntArray, rng: np.random.Generator) -> IntArray:
+    def arrivals(
+        self, duration_s: float, rate_per_s: float, rng: np.random.Generator
+    ) -> FloatArray:
+        """Arrival times: one tuple at a random instant of each slot of length 1 / rate."""
+        number = round(duration_s * rate_per_s)
+        return (np.arange(number) + rng.random(number)) / rate_per_s
+
+    def ranks(self, sizes: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw distinct ranks per tuple with Zipf odds: the largest perturbed log-odds win."""
         log_odds = -self.skew * np.log(np.arange(1, self.vocabulary + 1))
-        if sizes.size and sizes.max() == 1:
-            odds = np.exp(log_odds - log_odds.max())
-            cumulative = np.cumsum(odds) / odds.sum()
-            drawn = np.searchsorted(cumulative, rng.random(sizes.size), side="right")
-            return np.minimum(drawn, self.vocabulary - 1).astype(np.int64)
         parts = []
         most = int(sizes.max()) if sizes.size else 0
         for low in range(0, sizes.size, CHUNK):
@@ -152,22 +133,3 @@ class Workload:
             best = np.take_along_axis(best, order, axis=1)
             parts.append(best[np.arange(most)[None, :] < part[:, None]])
         return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
-
-
-def arrivals(duration_s: float, rates: float | Rates, rng: np.random.Generator) -> FloatArray:
-    """Arrival times: one tuple at a random instant of each slot of length 1 / rate.
-
-    >>> arrivals(3, ((0, 1), (2, 4)), np.random.default_rng(0)).size
-    6
-    """
-    profile = ((0.0, float(rates)),) if isinstance(rates, int | float) else tuple(rates)
-    ends = [start for start, _ in profile[1:]] + [duration_s]
-    parts = []
-    for (start, rate), end in zip(profile, ends, strict=True):
-        stop = min(end, duration_s)
-        if stop <= start or rate <= 0:
-            continue
-        number = round((stop - start) * rate)
-        slots = np.arange(number) + rng.random(number)
-        parts.append(start + slots / rate)
-    return np.sort(np.concatenate(parts)) if parts else np.zeros(0)

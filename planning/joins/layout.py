@@ -63,8 +63,18 @@ class Layout:
         return np.repeat(np.asarray(of_types, dtype=np.float64), len(self.sizes) + 1)
 
     def refine(self, batch: Tuples) -> Tuples:
-        """Return the tuples with their class instead of their type; types must be known ones."""
-        return replace(batch, kind=refined(batch, self.sizes))
+        """Return the tuples with their class instead of their type; types must be known ones.
+
+        A class is a type, cut by the number of items.
+
+        >>> from planning.joins.model import tuples
+        >>> layout = Layout("s", ("a", "b"), "t", "z", ("x", "y"), ("i", "j", "k"), (), (0, 2))
+        >>> batch = tuples([0, 1, 2], [{1}, {1, 2, 3}, set()], kind=[0, 1, 1])
+        >>> layout.refine(batch).kind.tolist()
+        [1, 5, 3]
+        """
+        part = np.searchsorted(self.sizes, np.diff(batch.first), side="left")
+        return replace(batch, kind=batch.kind * (len(self.sizes) + 1) + part)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -117,19 +127,6 @@ def automatic_sizes(items: int, condition: Condition) -> tuple[int, ...]:
         return ()
     spread = np.linspace(least, items - 1, min(items - least, MOST_BOUNDS))
     return tuple(int(bound) for bound in np.rint(spread))
-
-
-def refined(batch: Tuples, sizes: tuple[int, ...]) -> IntArray:
-    """Class of each tuple: its type, cut by the number of its items.
-
-    >>> from planning.joins.model import tuples
-    >>> refined(tuples([0, 1, 2], [{1}, {1, 2, 3}, set()], kind=[0, 1, 1]), (0, 2)).tolist()
-    [1, 5, 3]
-    """
-    if not sizes:
-        return batch.kind
-    part = np.searchsorted(np.asarray(sizes), np.diff(batch.first), side="left")
-    return np.asarray(batch.kind * (len(sizes) + 1) + part)
 
 
 def from_table(

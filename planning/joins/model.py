@@ -96,11 +96,6 @@ class Tuples:
             self.time[index], first, self.items[picks], self.weights[picks], self.kind[index]
         )
 
-    def set_of(self, row: int) -> dict[int, float]:
-        """Return the items of one row with their weights."""
-        a, b = int(self.first[row]), int(self.first[row + 1])
-        return dict(zip(self.items[a:b].tolist(), self.weights[a:b].tolist(), strict=True))
-
 
 def tuples(time: ArrayLike, sets: Iterable[Any], *, kind: ArrayLike | None = None) -> Tuples:
     """Build :class:`Tuples` from times and sets: iterables of items, mappings item → weight.
@@ -117,16 +112,6 @@ def tuples(time: ArrayLike, sets: Iterable[Any], *, kind: ArrayLike | None = Non
             weights.append(mapping[item])
         first.append(len(items))
     return from_arrays(time, first, items, weights=weights, kind=kind)
-
-
-def single_values(time: ArrayLike, values: ArrayLike, *, kind: ArrayLike | None = None) -> Tuples:
-    """Build :class:`Tuples` of a single-valued attribute.
-
-    >>> single_values([0.0, 1.0], [7, 9]).items.tolist()
-    [7, 9]
-    """
-    array = np.asarray(values, dtype=np.int64)
-    return from_arrays(time, np.arange(array.size + 1), array, kind=kind)
 
 
 def from_arrays(
@@ -158,11 +143,8 @@ def from_arrays(
         )
     if batch.weights.size != content.size:
         raise InvalidInput(f"weights must be {content.size} numbers, got {batch.weights.size}")
-    steps = np.diff(content)
-    inside = np.ones(max(content.size - 1, 0), dtype=bool)
-    cuts = offsets[1:-1]
-    inside[cuts[(cuts > 0) & (cuts < content.size)] - 1] = False
-    if np.any(inside & (steps <= 0)):
+    rows = np.repeat(np.arange(times.size), np.diff(offsets))
+    if np.any((np.diff(rows) == 0) & (np.diff(content) <= 0)):
         raise InvalidInput(
             "items of a tuple must be sorted and distinct, got a repeated or unsorted item; "
             "build the batch with planning.joins.model.tuples"
@@ -173,7 +155,7 @@ def from_arrays(
 def concatenate(parts: Sequence[Tuples]) -> Tuples:
     """Return several batches of one stream as one.
 
-    >>> len(concatenate([single_values([0.0], [1]), single_values([1.0], [2])]))
+    >>> len(concatenate([tuples([0.0], [{1}]), tuples([1.0], [{2}])]))
     2
     """
     sizes = np.concatenate([np.diff(part.first) for part in parts])
@@ -311,7 +293,7 @@ def merge(left: Tuples, right: Tuples) -> tuple[IntArray, IntArray, Tuples]:
 
     At equal times stream 0 comes first.
 
-    >>> s, rows, _ = merge(single_values([0.0, 2.0], [1, 1]), single_values([1.0], [1]))
+    >>> s, rows, _ = merge(tuples([0.0, 2.0], [{1}, {1}]), tuples([1.0], [{1}]))
     >>> s.tolist(), rows.tolist()
     ([0, 1, 0], [0, 0, 1])
     """

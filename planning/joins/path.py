@@ -49,9 +49,8 @@ def denser_side(density: FloatArray) -> BoolArray:
     >>> denser_side(np.array([[[1.0, 2.0, 5.0]]])).tolist()
     [[[True, True, False]]]
     """
-    newer = np.concatenate((np.full((*density.shape[:2], 1), -np.inf), density[..., :-1]), axis=2)
-    older = np.concatenate((density[..., 1:], np.full((*density.shape[:2], 1), -np.inf)), axis=2)
-    return np.asarray(older > newer)
+    padded = np.pad(density, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
+    return np.asarray(padded[..., 2:] > padded[..., :-2])
 
 
 def smooth(table: FloatArray) -> FloatArray:
@@ -62,10 +61,7 @@ def smooth(table: FloatArray) -> FloatArray:
     """
     n = table.shape[2]
     padded = np.pad(table, ((0, 0), (0, 0), (2, 2)))
-    total = np.zeros(table.shape)
-    for k, weight in enumerate(NEIGHBOURS):
-        total += weight * padded[:, :, k : k + n]
-    return total
+    return np.asarray(sum(w * padded[:, :, k : k + n] for k, w in enumerate(NEIGHBOURS)))
 
 
 def match_chance(hits: FloatArray, comparisons: FloatArray, prior_hits: float) -> FloatArray:

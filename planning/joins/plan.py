@@ -73,9 +73,7 @@ class Plan:
     @cached_property
     def order(self) -> IntArray:
         """The sorted items: flat indices into [window, type, basic window]."""
-        ranked = path.rank(self.density)
-        ranked.flags.writeable = False
-        return ranked
+        return frozen_ints(path.rank(self.density))
 
     @cached_property
     def volumes(self) -> FloatArray:

@@ -53,9 +53,8 @@ def optimum(density: FloatArray, volumes: FloatArray, budget: float) -> float:
     for variable, volume in zip(x, volumes.ravel(), strict=True):
         processing.SetCoefficient(variable, float(volume))
     n = density.shape[2]
-    for block in range(value.size // n):
-        i, z = divmod(block, density.shape[1])
-        ranks = np.argsort(-density[i, z], kind="stable") + block * n
+    for block, densities in enumerate(density.reshape(-1, n)):
+        ranks = np.argsort(-densities, kind="stable") + block * n
         for better, worse in zip(ranks[:-1], ranks[1:], strict=True):
             order = solver.Constraint(0.0, solver.infinity(), f"order[{better},{worse}]")
             order.SetCoefficient(x[better], 1.0)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import BoolArray, IntArray
 from planning.errors import InvalidInput, check_between
 from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.engine import Matches, Selection, WindowedJoin, probe
@@ -171,7 +171,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Follow a new load; windows, credits and counters go on."""
         self._setting = self._plan.at(load)
         self._load = self._setting.load
-        self._select(self._setting.take, self._setting.oldest)
+        self.join.select(Selection.of_fractions(self._setting.take, self._setting.oldest))
         self.join.full_fraction = 0.0
         self.join.limit(1.0 if self.budgeted else self._load)
         self._seen, self._pace = 0, 0.0
@@ -235,9 +235,6 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._unknown += int((kind != batch.kind).sum())
         return layout.refine(replace(batch, kind=kind))
 
-    def _select(self, take: FloatArray, oldest: BoolArray) -> None:
-        self.join.select(Selection.of_fractions(take, oldest))
-
     def _tick(self) -> None:
         """Decide anew once a tick of stream time has passed."""
         now = float(self.join.tally.now[0])
@@ -255,7 +252,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         decision = self.controller.decide(view, None if self.budgeted else self._corrected())
         if self.budgeted:
             self._load = min(1.0, decision.load)
-        self._select(decision.take, decision.oldest)
+        self.join.select(Selection.of_fractions(decision.take, decision.oldest))
         self.join.full_fraction = decision.full_fraction
 
     def _corrected(self) -> float:
@@ -265,10 +262,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """
         if self._load in (0.0, 1.0):
             return self._load
-        total = self.join.tally.total
-        since = self.join.tally.since
-        made = int(total[probe.COMPARED] - since[0])
-        possible = int(total[probe.POSSIBLE] - since[1])
+        tally = self.join.tally
+        made, possible = tally.total[[probe.COMPARED, probe.POSSIBLE]] - tally.since
         recent = possible - self._seen
         self._seen = possible
         self._pace += SMOOTHING * (recent - self._pace)
@@ -344,6 +339,3 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             self._credit[i, z] = credits[-1] % ONE
         granted = (credits >> ONE_BITS) > ((credits - step) >> ONE_BITS)
         return np.asarray(granted & (self._plan.windows.extents_s[i] > 0))
-
-
-__all__ = ["Counters", "Shedder"]

@@ -156,19 +156,17 @@ def histogram(
     from planning.joins.engine import WindowedJoin
 
     stream, rows, merged = merge(left, right)
-    largest = int(merged.items.max()) + 1 if merged.items.size else 1
+    vocabulary = 1 + int(merged.items.max(initial=0))
     join = WindowedJoin(
         windows,
         condition,
-        vocabulary=largest if not merged.items.size or merged.items.min() >= 0 else None,
+        vocabulary=vocabulary if merged.items.min(initial=0) >= 0 else None,
         values=np.ones((types, types)),
         emit=False,
     )
     begin, end = np.searchsorted(merged.time, [count_from, count_to], side="left")
     join.push_merged(stream[:begin], rows[:begin], merged.slice(0, int(begin)))
-    before = join.tally.hits.sum(axis=0), join.tally.comparisons.sum(axis=0)
+    join.tally.hits[:] = 0
+    join.tally.comparisons[:] = 0
     join.push_merged(stream[begin:end], rows[begin:end], merged.slice(int(begin), int(end)))
-    return (
-        np.asarray(join.tally.hits.sum(axis=0) - before[0]),
-        np.asarray(join.tally.comparisons.sum(axis=0) - before[1]),
-    )
+    return join.tally.hits.sum(axis=0), join.tally.comparisons.sum(axis=0)

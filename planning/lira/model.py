@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from planning.arrays import FloatArray, frozen
-from planning.errors import InvalidInput, StatisticsError, check_between
+from planning.errors import InvalidInput, StatisticsError
 
 Bounds = tuple[float, float, float, float]
 """x_low, y_low, x_high, y_high of the space, metres."""
@@ -181,23 +181,6 @@ class ReductionCurve:
         """Return the convexified f."""
         return np.interp(np.asarray(threshold, dtype=np.float64), self.thresholds, self.hull)
 
-    def inverse(self, fraction: float) -> float:
-        """Return the smallest Δ whose measured f is at most ``fraction`` (Uniform Δ); else Δmax.
-
-        >>> ReductionCurve.of([5, 10, 15], [1, 0.5, 0.3]).inverse(0.75)
-        7.5
-        """
-        check_between("throttle_fraction", fraction, 0, 1, remedy="pass a fraction")
-        met = self.raw <= fraction
-        if not met.any():
-            return self.high
-        k = int(met.argmax())
-        if k == 0:
-            return self.low
-        above, below = self.raw[k - 1], self.raw[k]
-        share = (above - fraction) / (above - below)
-        return float(self.thresholds[k - 1] + share * (self.thresholds[k] - self.thresholds[k - 1]))
-
 
 def lower_hull(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the lower convex hull of the points (x_k, y_k), evaluated at every x_k.
@@ -243,20 +226,18 @@ class ErrorAxis:
         )
 
 
-def fit_errors(thresholds: FloatArray, errors: FloatArray) -> tuple[float, float]:
-    """Return slope and departure of the line through the measured errors above Δmin.
+def fitted_departure(thresholds: FloatArray, errors: FloatArray) -> float:
+    """Return the departure of the line through the measured errors above Δmin.
 
-    >>> fit_errors(np.array([5.0, 6.0, 10.0]), np.array([0.0, 1.5, 3.5]))
-    (0.5, 2.0)
+    >>> fitted_departure(np.array([5.0, 6.0, 10.0]), np.array([0.0, 1.5, 3.5]))
+    2.0
     """
-    d = np.asarray(thresholds, dtype=np.float64) - thresholds[0]
-    e = np.asarray(errors, dtype=np.float64)
-    if d.size < 3 or not (e[1:] > 0).any():
-        return (float(e[-1] / d[-1]) if d[-1] > 0 and e[-1] > 0 else 1.0), 0.0
-    x, y = d[1:], e[1:]
+    if thresholds.size < 3 or not (errors[1:] > 0).any():
+        return 0.0
+    x, y = thresholds[1:] - thresholds[0], errors[1:]
     centre = x.mean()
     slope = float(((x - centre) * (y - y.mean())).sum() / ((x - centre) ** 2).sum())
     if not slope > 0:
-        return max(float(y.mean() / x.mean()), 1e-12), 0.0
+        return 0.0
     departure = float(y.mean() / slope - centre)
-    return round(slope, 12), round(min(max(departure, 0.0), float(d[-1])), 12)
+    return round(min(max(departure, 0.0), float(x[-1])), 12)

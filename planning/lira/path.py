@@ -38,10 +38,8 @@ class PathPoint:
     ----------
     throttlers
         Δ_i, metres.
-    throttle_fraction
-        z, as given.
     expenditure
-        Σ w_i·f(Δ_i) / Σ w_i on the convex f: equals ``throttle_fraction`` when that is reachable.
+        Σ w_i·f(Δ_i) / Σ w_i on the convex f: z, or as near as throttlers get.
     inaccuracy
         Σ m_i·Δ_i.
     window
@@ -52,16 +50,10 @@ class PathPoint:
     """
 
     throttlers: FloatArray
-    throttle_fraction: float
     expenditure: float
     inaccuracy: float
     window: float
     price: float
-
-    @property
-    def reached(self) -> bool:
-        """Whether the budget is met; if not, every throttler is as high as it can help."""
-        return self.expenditure <= self.throttle_fraction * (1 + 1e-9) + 1e-12
 
 
 class _Problem(NamedTuple):
@@ -135,7 +127,7 @@ class ThrottlerPath:
         inaccuracy = float(self.importance @ throttlers)
         scale = self.importance.sum() / max(self.weight.sum(), 1e-300)
         return PathPoint(
-            throttlers, z, float(expenditure), inaccuracy, float(window), float(price * scale)
+            throttlers, float(expenditure), inaccuracy, float(window), float(price * scale)
         )
 
 
@@ -161,25 +153,15 @@ def _window_candidates(d: FloatArray, fairness: float) -> tuple[FloatArray, IntA
     return t, low.astype(np.int64), high.astype(np.int64)
 
 
-@njit(cache=True)
-def _sorted_sums(m, w):  # type: ignore[no-untyped-def]
+def _sorted_sums(
+    m: FloatArray, w: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     """Order of m/w (∞ where w = 0 < m, 0 where m = 0), the ratios, and prefix sums of w and m."""
-    l = m.size  # noqa: E741
-    ratio = np.empty(l)
-    for i in range(l):
-        if m[i] == 0.0:
-            ratio[i] = 0.0
-        elif w[i] == 0.0:
-            ratio[i] = np.inf
-        else:
-            ratio[i] = m[i] / w[i]
-    order = np.argsort(ratio, kind="mergesort")
-    below_w = np.zeros(l + 1)
-    below_m = np.zeros(l + 1)
-    for j in range(l):
-        i = order[j]
-        below_w[j + 1] = below_w[j] + w[i]
-        below_m[j + 1] = below_m[j] + m[i]
+    ratio = np.where(m > 0.0, np.inf, 0.0)
+    with np.errstate(over="ignore"):
+        np.divide(m, w, out=ratio, where=(m > 0.0) & (w > 0.0))
+    order = ratio.argsort(kind="stable")
+    below_w, below_m = (np.concatenate([[0.0], np.cumsum(a[order])]) for a in (w, m))
     return order, ratio[order], below_w, below_m
 
 

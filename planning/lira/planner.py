@@ -15,14 +15,13 @@ Leaving Δmin has a price of its own (the error does not start at zero there): s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planning.arrays import FloatArray, single_precision
-from planning.errors import InvalidInput, StatisticsError
-from planning.lira.model import Bounds, ErrorAxis, Frame, ReductionCurve, fit_errors
+from planning.errors import StatisticsError
+from planning.lira.model import Bounds, ErrorAxis, Frame, ReductionCurve, fitted_departure
 from planning.lira.partition.halving import Halvings
 from planning.lira.partition.pricing import best_partition
 from planning.lira.partition.quadtree import QuadTree
@@ -40,18 +39,6 @@ FINEST_HALVING = 1024  # cells a side; beyond it all dyadic rectangles do not fi
 NO_DIFFERENCE = 1e-6  # ratios closer than this are one level: rounding, not importance
 STEPS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # rings around a query, in reaches
 CHUNK = 2048  # queries taken together
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Importance:
-    """Two grids ``[iy, ix]``: what planning minimises, and the part inside queries.
-
-    ``inside`` sums to 1 over all cells (to 0 without queries): with an error e in every cell, the
-    predicted E_P is Σ inside·e.
-    """
-
-    total: FloatArray
-    inside: FloatArray
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -80,18 +67,16 @@ def solve(
     curve = ReductionCurve.even(
         frame.low, frame.high, frame.segments, measured.thresholds, measured.reports
     )
-    _, fitted = fit_errors(measured.thresholds, measured.errors)
-    departure = fitted if chosen.departure is None else chosen.departure
-    if chosen.objective == "paper" and chosen.departure is None:
-        departure = 0.0
+    departure = chosen.departure
+    if departure is None:
+        fitted = fitted_departure(measured.thresholds, measured.errors)
+        departure = fitted if chosen.objective == "nodes" else 0.0
     axis = ErrorAxis.of(curve, departure)
     weight = update_weight(grid, chosen.speed_factor)
     per_object = float(grid.nodes.sum() / max(measured.objects, 1))
-    importance = importance_of(grid, queries, query_weights, chosen, least_nodes=per_object)
-    partition = partition_of(importance.total, weight, grid, axis, chosen)
-    level, ratio = levels_of(
-        partition.sums(importance.total), partition.sums(weight), chosen.levels
-    )
+    importance, inside = importance_of(grid, queries, query_weights, chosen, per_object)
+    partition = partition_of(importance, weight, grid, axis, chosen)
+    level, ratio = levels_of(partition.sums(importance), partition.sums(weight), chosen.levels)
     errors = np.interp(frame.thresholds, measured.thresholds, measured.errors)
     return Plan(
         frame=frame,
@@ -99,7 +84,7 @@ def solve(
         level=level,
         ratio=ratio,
         weight=_by_level(level, partition.sums(weight), ratio.size),
-        inside=_by_level(level, partition.sums(importance.inside), ratio.size),
+        inside=_by_level(level, partition.sums(inside), ratio.size),
         reduction=single_precision(curve.raw),
         errors=single_precision(errors),
         departure=departure,
@@ -122,89 +107,61 @@ def update_weight(grid: Grid, speed_factor: bool) -> FloatArray:
 
 
 def importance_of(
-    grid: Grid,
-    queries: FloatArray,
-    weights: FloatArray,
-    chosen: Parameters,
-    *,
-    least_nodes: float,
-) -> Importance:
-    """Return what the plan minimises, per cell."""
-    nodes = grid.nodes.astype(np.float64)
-    by_nodes = node_importance(
-        nodes, queries, weights, grid.bounds,
-        reach_m=chosen.reach_m or chosen.highest_threshold, neighbour=chosen.neighbour_importance,
-        background=chosen.background, least_nodes=least_nodes,
-    )  # fmt: skip
-    if chosen.objective == "nodes":
-        return by_nodes
-    total = grid.queries.sum()
-    even = chosen.background * nodes / nodes.sum()
-    area = grid.queries / total if total > 0 else grid.queries
-    return Importance(area + even, by_nodes.inside)
+    grid: Grid, queries: FloatArray, weights: FloatArray, chosen: Parameters, least_nodes: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return two grids ``[iy, ix]``: what planning minimises, and the part inside queries.
 
-
-def node_importance(
-    nodes: FloatArray,
-    queries: FloatArray,
-    weights: FloatArray,
-    bounds: Bounds,
-    *,
-    reach_m: float,
-    neighbour: float,
-    background: float,
-    least_nodes: float,
-) -> Importance:
-    """Return the importance of every cell.
+    The part inside sums to 1 over all cells (to 0 without queries): with an error e in every cell,
+    the predicted E_P is Σ inside·e.
 
     Parameters
     ----------
-    nodes
-        Nodes (or positions seen) per cell.
     queries, weights
         Rows (x_low, y_low, x_high, y_high), and how much each query counts.
-    reach_m, neighbour
-        How weight fades outside a query.
-    background
-        Share of the total importance that is spread evenly over nodes.
+    chosen
+        How weight fades outside a query, and the share of the total importance that is spread
+        evenly over nodes.
     least_nodes
-        A query counts as holding at least this many, in the unit of ``nodes``.
+        A query counts as holding at least this many, in the unit of ``grid.nodes``.
 
     Examples
     --------
-    >>> nodes = np.array([[3.0, 1.0], [2.0, 2.0]])
+    >>> from planning.lira.parameters import Parameters
+    >>> nodes, zeros = np.array([[3, 1], [2, 2]]), np.zeros((2, 2))
     >>> q = np.array([[0.0, 0.0, 2.0, 1.0]])
-    >>> node_importance(
-    ...     nodes, q, np.ones(1), (0, 0, 2, 2), reach_m=1, neighbour=0, background=0, least_nodes=1
-    ... ).total.tolist()
-    [[0.75, 0.25], [0.0, 0.0]]
+    >>> importance, inside = importance_of(
+    ...     Grid((0, 0, 2, 2), nodes, zeros, zeros), q, np.ones(1),
+    ...     Parameters(neighbour_importance=0, background=0.25), least_nodes=1,
+    ... )
+    >>> importance.tolist(), inside.tolist()
+    ([[0.84375, 0.28125], [0.0625, 0.0625]], [[0.75, 0.25], [0.0, 0.0]])
     """
-    n = np.asarray(nodes, dtype=np.float64)
-    total_nodes = float(n.sum())
-    if not total_nodes > 0:
-        raise InvalidInput("nodes must be counted in at least one cell, got none")
-    q = np.asarray(queries, dtype=np.float64).reshape(-1, 4)
-    share = np.asarray(weights, dtype=np.float64)
-    share = share / share.sum() if share.sum() > 0 else share
+    n = grid.nodes.astype(np.float64)
+    share = weights / weights.sum() if weights.sum() > 0 else weights
+    reach_m = chosen.reach_m or chosen.highest_threshold
     rings = [(0.0, 1.0)] + [
-        (s * reach_m, neighbour * float(np.exp(-(s - STEPS[0] / 2)))) for s in STEPS
+        (s * reach_m, chosen.neighbour_importance * float(np.exp(-(s - STEPS[0] / 2))))
+        for s in STEPS
     ]
     inside = np.zeros_like(n)
     per_node = np.zeros_like(n)
-    for start in range(0, len(q), CHUNK):
-        part, weight = q[start : start + CHUNK], share[start : start + CHUNK]
-        x, y = _covered(part, 0.0, n.shape[0], bounds)
+    for start in range(0, len(queries), CHUNK):
+        part, weight = queries[start : start + CHUNK], share[start : start + CHUNK]
+        x, y = _covered(part, 0.0, n.shape[0], grid.bounds)
         held = np.einsum("qi,ij,qj->q", y, n, x, optimize=True)
         each = weight / np.maximum(held, least_nodes)
         inside += (y * each[:, None]).T @ x
         for k, (wide, level) in enumerate(rings):
             step = level - (rings[k + 1][1] if k + 1 < len(rings) else 0.0)
             if step > 0:
-                x, y = _covered(part, wide, n.shape[0], bounds)
+                x, y = _covered(part, wide, n.shape[0], grid.bounds)
                 per_node += step * ((y * each[:, None]).T @ x)
-    held_inside = inside * n
-    even = background / total_nodes
-    return Importance(_rounded(n * (per_node + even)), _rounded(held_inside))
+    held_inside = _rounded(inside * n)
+    if chosen.objective == "nodes":
+        return _rounded(n * (per_node + chosen.background / float(n.sum()))), held_inside
+    total = grid.queries.sum()
+    area = grid.queries / total if total > 0 else grid.queries
+    return area + chosen.background * n / n.sum(), held_inside
 
 
 def _covered(

@@ -30,17 +30,8 @@ from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, for_reading
 from planning.errors import check_between
-from planning.lira.kernels import (
-    DUE,
-    FIELDS,
-    INVALID,
-    JUMPS,
-    KEPT,
-    LATE,
-    REPORT,
-    WANTED,
-    decide,
-)
+from planning.lira import kernels
+from planning.lira.kernels import DUE, FIELDS, INVALID, KEPT, REPORT, WANTED
 from planning.lira.plan import Plan, Setting
 from planning.shedder import BaseShedder, batch_size
 
@@ -129,7 +120,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         c = self._counts
         return Counters(
             self._offered, self._dropped, int(c[DUE]), int(c[KEPT]), int(c[WANTED] - c[KEPT]),
-            len(self._slots), int(c[INVALID]), int(c[LATE]), int(c[JUMPS]),
+            len(self._slots), int(c[INVALID]), int(c[kernels.LATE]), int(c[kernels.JUMPS]),
         )  # fmt: skip
 
     def set_load(self, load: float) -> None:
@@ -161,7 +152,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         slots = self._find(ids)
         x_low, y_low, _, _ = self._plan.frame.bounds
         width, height = self._plan.frame.cell_size
-        decide(
+        kernels.decide(
             slots, times, xs, ys, self._nodes, self._raster, x_low, y_low, 1.0 / width,
             1.0 / height, self._plan.frame.low, self.highest_speed, self._earned(), self._period(),
             self._reserve(), keep, self._counts,

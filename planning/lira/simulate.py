@@ -50,8 +50,8 @@ def evaluate(
     scale = plan.frame.high
 
     def quality(keep: BoolArray) -> float:
-        errors = query_errors(queries, correct[None], server_view(rows, keep, fastest)[None])
-        return max(0.0, 1.0 - errors.position / scale)
+        _, errors = query_errors(queries, correct[None], server_view(rows, keep, fastest)[None])
+        return max(0.0, 1.0 - float(errors.mean()) / scale) if errors.size else 1.0
 
     outcomes = []
     for load in loads:

@@ -1,9 +1,7 @@
-"""Base stations and their nodes: placement, broadcasts, hand-off (Sections 2.2 and 4.3.2).
+"""Base stations and their nodes: broadcasts and hand-off (Sections 2.2 and 4.3.2).
 
-Stations are placed by node density: the space is halved until a cell has few enough nodes, and a
-station at each cell's centre covers the disc around it. A station broadcasts the regions that its
-disc touches. A node stays with its station while covered and then goes to the nearest that covers
-it.
+A station covers a disc and broadcasts the regions that its disc touches. A node stays with its
+station while covered and then goes to the nearest that covers it.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from planning.arrays import BoolArray, FloatArray, IntArray, frozen
-from planning.errors import ArtifactError, InvalidInput
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import ArtifactError
 from planning.lira.codec import messages
 from planning.lira.codec.treecode import NOT_SENT
-from planning.lira.model import Bounds, Frame
+from planning.lira.model import Frame
 from planning.lira.partition.regions import (
     LEAF,
     Partition,
@@ -30,7 +28,6 @@ from planning.lira.partition.regions import (
 )
 from planning.lira.plan import Plan
 
-SMALLEST_RADIUS_M = 500.0
 Thresholds = NDArray[np.float32]
 
 
@@ -60,61 +57,6 @@ class Stations:
         stations = np.empty(len(x), dtype=np.int64)
         _serving(self.x, self.y, self.radius, x, y, current, stations)
         return stations
-
-
-def place_by_density(
-    nodes: FloatArray, bounds: Bounds, *, nodes_per_station: float
-) -> Stations:
-    """Place stations so that each covers about ``nodes_per_station`` nodes of the grid."""
-    if not nodes_per_station > 0:
-        raise InvalidInput(f"nodes_per_station must be above 0, got {nodes_per_station:g}")
-    x_low, y_low, x_high, y_high = bounds
-    rows: list[tuple[float, float, float]] = []
-    todo = [(0.0, 0.0, 1.0, 1.0)]
-    side = nodes.shape[0]
-    sums = np.zeros((side + 1, side + 1))
-    sums[1:, 1:] = nodes.cumsum(0).cumsum(1)
-    while todo:
-        a, b, c, d = todo.pop()
-        i, j, k, m = (round(v * side) for v in (a, b, c, d))
-        inside = sums[m, k] - sums[j, k] - sums[m, i] + sums[j, i]
-        width, height = (c - a) * (x_high - x_low), (d - b) * (y_high - y_low)
-        radius = 0.5 * float(np.hypot(width, height))
-        finest = min(k - i, m - j) <= 1
-        if inside <= nodes_per_station or radius / 2 < SMALLEST_RADIUS_M or finest:
-            rows.append(
-                (x_low + 0.5 * (a + c) * (x_high - x_low), y_low + 0.5 * (b + d) * (y_high - y_low),
-                 radius)
-            )  # fmt: skip
-            continue
-        p, q = 0.5 * (a + c), 0.5 * (b + d)
-        todo += [(p, q, c, d), (a, q, p, d), (p, b, c, q), (a, b, p, q)]
-    placed = np.array(rows)
-    return Stations(frozen(placed[:, 0]), frozen(placed[:, 1]), frozen(placed[:, 2]))
-
-
-def place_evenly(bounds: Bounds, radius_m: float) -> Stations:
-    """Return stations of one radius on a square grid that covers the space (Table 3)."""
-    x_low, y_low, x_high, y_high = bounds
-    if not radius_m > 0:
-        raise InvalidInput(f"radius_m must be above 0, got {radius_m:g}")
-    spacing = radius_m * np.sqrt(2.0)
-    across = max(1, int(np.ceil((x_high - x_low) / spacing)))
-    upright = max(1, int(np.ceil((y_high - y_low) / spacing)))
-    x = x_low + (np.arange(across) + 0.5) * (x_high - x_low) / across
-    y = y_low + (np.arange(upright) + 0.5) * (y_high - y_low) / upright
-    xs, ys = np.meshgrid(x, y)
-    return Stations(frozen(xs.ravel()), frozen(ys.ravel()), frozen(np.full(xs.size, radius_m)))
-
-
-def touched(partition: Partition, frame: Frame, x: float, y: float, radius: float) -> IntArray:
-    """Return the regions that a disc touches."""
-    width, height = frame.cell_size
-    r = partition.rectangles
-    left, low = frame.bounds[0] + r[:, 0] * width, frame.bounds[1] + r[:, 1] * height
-    dx = np.maximum(np.maximum(left - x, x - (left + r[:, 2] * width)), 0.0)
-    dy = np.maximum(np.maximum(low - y, y - (low + r[:, 3] * height)), 0.0)
-    return np.flatnonzero(dx * dx + dy * dy <= radius * radius)
 
 
 def sent_nodes(
@@ -186,7 +128,9 @@ class NodeMap:
 
     @classmethod
     def _decoded(cls, frame: Frame, decoded: messages.Decoded) -> NodeMap:
-        rectangles = _sent_rectangles(decoded.symbols, padded(frame.side), frame.side)
+        sent = decoded.symbols != NOT_SENT
+        laid_out = Partition.of(frame.side, np.where(sent, decoded.symbols, np.uint8(LEAF)))
+        rectangles = laid_out.rectangles[sent[laid_out.places]]
         if len(rectangles) == 0:
             return cls(frame, (0, 0), np.full((1, 1), frame.low, dtype=np.float32))
         low = rectangles[:, :2].min(axis=0)
@@ -228,10 +172,9 @@ class NodeMap:
         xs = np.ascontiguousarray(x, dtype=np.float64)
         ys = np.ascontiguousarray(y, dtype=np.float64)
         out = np.empty(xs.size, dtype=np.float32)
-        lookup = _lookup_whole if self._whole else _lookup_part
-        lookup(
+        _lookup(
             xs, ys, self.cells.reshape(-1), self._rows, self._columns, self._x_low, self._y_low,
-            self._per_x, self._per_y, np.float32(self.frame.low), out,
+            self._per_x, self._per_y, np.float32(self.frame.low), self._whole, out,
         )  # fmt: skip
         return out
 
@@ -300,44 +243,18 @@ def _sent_nodes(symbols, size, side, cx, cy, rx, ry):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
-def _sent_rectangles(symbols, size, side):  # type: ignore[no-untyped-def]
-    out = np.empty((symbols.size, 4), np.int64)
-    regions = 0
-    stack, top = walk_from(0, 0, size, size)
-    for node in range(symbols.size):
-        top -= 1
-        x, y, w, h, depth, _ = stack[top]
-        symbol = symbols[node]
-        if symbol == NOT_SENT:
-            continue
-        if symbol == LEAF:
-            if x < side and y < side:
-                out[regions] = (x, y, min(w, side - x), min(h, side - y))
-                regions += 1
-        else:
-            top = push_halves(stack, top, x, y, w, h, depth, symbol)
-    return out[:regions]
-
-
-@njit(cache=True)
-def _lookup_whole(xs, ys, cells, rows, columns, x_low, y_low, per_x, per_y, low, out):  # type: ignore[no-untyped-def]
+def _lookup(xs, ys, cells, rows, columns, x_low, y_low, per_x, per_y, low, whole, out):  # type: ignore[no-untyped-def]
+    """Read the cell of every position: ``low`` outside a part, the nearest outside a whole map."""
     last_column, last_row = columns - 1.0, rows - 1.0
     for i in range(xs.size):
         column = (xs[i] - x_low) * per_x
         row = (ys[i] - y_low) * per_y
-        column = column if column > 0.0 else 0.0  # NaN too
-        row = row if row > 0.0 else 0.0
-        column = column if column < last_column else last_column
-        row = row if row < last_row else last_row
-        out[i] = cells[np.int32(row) * np.int32(columns) + np.int32(column)]
-
-
-@njit(cache=True)
-def _lookup_part(xs, ys, cells, rows, columns, x_low, y_low, per_x, per_y, low, out):  # type: ignore[no-untyped-def]
-    for i in range(xs.size):
-        column = (xs[i] - x_low) * per_x
-        row = (ys[i] - y_low) * per_y
-        if 0.0 <= column < columns and 0.0 <= row < rows:
-            out[i] = cells[np.int32(row) * np.int32(columns) + np.int32(column)]
-        else:
+        if whole:
+            column = column if column > 0.0 else 0.0  # NaN too
+            row = row if row > 0.0 else 0.0
+            column = column if column < last_column else last_column
+            row = row if row < last_row else last_row
+        elif not (0.0 <= column < columns and 0.0 <= row < rows):
             out[i] = low
+            continue
+        out[i] = cells[np.int32(row) * np.int32(columns) + np.int32(column)]

@@ -58,26 +58,6 @@ class Grid:
     mean_speed: FloatArray
     queries: FloatArray
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "bounds": list(self.bounds),
-            "nodes": self.nodes.tolist(),
-            "mean_speed": self.mean_speed.tolist(),
-            "queries": self.queries.tolist(),
-        }
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Grid:
-        """Read the JSON form back."""
-        x_low, y_low, x_high, y_high = (float(b) for b in document["bounds"])
-        return cls(
-            (x_low, y_low, x_high, y_high),
-            frozen_ints(document["nodes"]),
-            frozen(document["mean_speed"]),
-            frozen(document["queries"]),
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
@@ -117,7 +97,11 @@ class Statistics:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form: that of the grid, and the measured curves."""
-        return self.grid.to_document() | {
+        return {
+            "bounds": list(self.grid.bounds),
+            "nodes": self.grid.nodes.tolist(),
+            "mean_speed": self.grid.mean_speed.tolist(),
+            "queries": self.grid.queries.tolist(),
             "objects": self.objects,
             "rows": self.rows,
             "thresholds": self.thresholds.tolist(),
@@ -128,8 +112,14 @@ class Statistics:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Statistics:
         """Read the JSON form back."""
+        x_low, y_low, x_high, y_high = (float(b) for b in document["bounds"])
         return cls(
-            Grid.from_document(document),
+            Grid(
+                (x_low, y_low, x_high, y_high),
+                frozen_ints(document["nodes"]),
+                frozen(document["mean_speed"]),
+                frozen(document["queries"]),
+            ),
             int(document["objects"]),
             int(document["rows"]),
             frozen(document["thresholds"]),

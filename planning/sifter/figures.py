@@ -1,10 +1,8 @@
-"""Pictures of a sifter plan: regions by drop threshold, and quality over the throttle fraction."""
+"""The picture of a sifter plan: its regions by drop threshold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from planning.sifter.plan import Plan
 
@@ -35,15 +33,3 @@ def draw(plan: Plan, axes: Axes, load: float | None = None) -> None:
     axes.set_ylabel("" if flat else plan.space.names[1])
     axes.set_title(f"Drop thresholds of {plan.regions} regions at z = {z:g}")
     axes.figure.colorbar(patches, ax=axes, label="drop threshold d")
-
-
-def draw_quality(plan: Plan, axes: Axes) -> None:
-    """Draw predicted quality over z, beside random dropping."""
-    loads = np.linspace(0.0, 1.0, 101)
-    axes.plot(loads, [plan.predicted_quality(z) for z in loads], label="sifter (predicted)")
-    worst = plan.predicted_quality(0.0)
-    axes.plot(loads, worst + (1.0 - worst) * loads, "--", label="random dropping")
-    axes.set_xlabel("throttle fraction z")
-    axes.set_ylabel("overall QoS")
-    axes.set_xlim(0.0, 1.0)
-    axes.legend(loc="lower right")

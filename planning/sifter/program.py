@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from ortools.linear_solver import pywraplp
@@ -50,12 +50,22 @@ def solve(
         raise InvalidInput(f"form must be window or pairwise, got {form!r}")
     solver = pywraplp.Solver.CreateSolver("GLOP")
     d = [solver.NumVar(0.0, 1.0, f"d[{i}]") for i in range(len(frequency))]
-    _define_budget(solver, d, frequency, throttle_fraction)
+    budget = solver.Constraint(1.0 - throttle_fraction, 1.0 - throttle_fraction, "budget")
+    for variable, f in zip(d, frequency.tolist(), strict=True):
+        budget.SetCoefficient(variable, f)
     members = np.flatnonzero(queried).tolist()
+    delta = fairness_threshold
     if form == "window":
-        _define_window(solver, d, members, fairness_threshold)
+        t = solver.NumVar(0.0, 1.0, "t")
+        rows = [(solver.Constraint(0.0, delta, f"fairness[{i}]"), d[i], t) for i in members]
     else:
-        _define_pairs(solver, d, members, fairness_threshold)
+        rows = [
+            (solver.Constraint(-delta, delta, f"fairness[{i},{j}]"), d[i], d[j])
+            for i, j in combinations(members, 2)
+        ]
+    for fairness, one, other in rows:
+        fairness.SetCoefficient(one, 1.0)
+        fairness.SetCoefficient(other, -1.0)
     objective = solver.Objective()
     for variable, qos in zip(d, region_qos.tolist(), strict=True):
         objective.SetCoefficient(variable, qos)
@@ -67,24 +77,3 @@ def solve(
         )
     thresholds = np.array([variable.solution_value() for variable in d])
     return Solution(thresholds, float(objective.Value()), "optimal")
-
-
-def _define_budget(solver: Any, d: list[Any], frequency: FloatArray, z: float) -> None:
-    budget = solver.Constraint(1.0 - z, 1.0 - z, "budget")
-    for variable, f in zip(d, frequency.tolist(), strict=True):
-        budget.SetCoefficient(variable, f)
-
-
-def _define_window(solver: Any, d: list[Any], members: list[int], delta: float) -> None:
-    t = solver.NumVar(0.0, 1.0, "t")
-    for i in members:
-        row = solver.Constraint(0.0, delta, f"fairness[{i}]")
-        row.SetCoefficient(d[i], 1.0)
-        row.SetCoefficient(t, -1.0)
-
-
-def _define_pairs(solver: Any, d: list[Any], members: list[int], delta: float) -> None:
-    for i, j in combinations(members, 2):
-        row = solver.Constraint(-delta, delta, f"fairness[{i},{j}]")
-        row.SetCoefficient(d[i], 1.0)
-        row.SetCoefficient(d[j], -1.0)

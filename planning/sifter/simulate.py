@@ -8,7 +8,6 @@ sides get the same amount of data. A query without matches has completeness 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,15 +22,6 @@ from planning.sifter.plan import Plan
 from planning.sifter.queries import Queries
 from planning.sifter.queries.matching import PointIndex
 from planning.sifter.shedder import Shedder
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """QoS that the queries really got: V* (linear, may fall below 0 where alpha > 1), clipped."""
-
-    quality: float
-    clipped_quality: float
-    passed_fraction: float
 
 
 def evaluate(
@@ -50,15 +40,14 @@ def evaluate(
     bench = Bench(points, queries.of(definition))
     outcomes = []
     for load in loads:
-        measured = bench.measure(Shedder(plan, load).offer(samples), load)
-        random = bench.measure(bench.random_mask(load), load)
+        keep = Shedder(plan, load).offer(samples)
         outcomes.append(
             Outcome(
                 load=float(load),
                 predicted_quality=plan.predicted_quality(load),
-                quality=measured.quality,
-                random_quality=random.quality,
-                passed_fraction=measured.passed_fraction,
+                quality=bench.quality(keep, load),
+                random_quality=bench.quality(bench.random_mask(load), load),
+                passed_fraction=float(keep.mean()),
                 offered=len(points),
             )
         )
@@ -81,16 +70,18 @@ class Bench:
         keep[np.argsort(self._keys, kind="stable")[: round(load * len(keep))]] = True
         return keep
 
-    def measure(self, keep: BoolArray, load: float) -> Measured:
-        """Return the QoS when only the kept tuples, at most a fraction ``load``, are processed."""
+    def quality(self, keep: BoolArray, load: float) -> float:
+        """Return V*, the weighted sum of the queries' QoS."""
+        return 1.0 - float(np.dot(self.queries.weight, 1.0 - self.qos(keep, load)))
+
+    def qos(self, keep: BoolArray, load: float) -> FloatArray:
+        """Return each query's QoS when the kept tuples, at most a fraction ``load``, are processed.
+
+        It is linear in completeness and may fall below 0 where alpha > 1.
+        """
         kept = self.index.totals(self.queries, keep)
         passed = float(keep.mean())
         processed = min(1.0, load / passed) if passed > 0 else 1.0
         completeness = np.ones(self.queries.count)
         np.divide(kept * processed, self.matches, out=completeness, where=self.matches > 0)
-        qos = 1.0 - self.queries.slope * (1.0 - completeness)
-        return Measured(
-            quality=1.0 - float(np.dot(self.queries.weight, 1.0 - qos)),
-            clipped_quality=1.0 - float(np.dot(self.queries.weight, 1.0 - np.maximum(qos, 0.0))),
-            passed_fraction=passed,
-        )
+        return np.asarray(1.0 - self.queries.slope * (1.0 - completeness))

@@ -174,18 +174,17 @@ def assemble(
     asked = queries.arranged(asked, partition.orders)
     frequency = counts.tuples / total
     if definition.parameters.calibrate:
-        first = consolidate(partition, frequency, asked, space.low, space.high)
-        frequency = calibrated(counts.tuples, partition.seen, first.region_qos)
-    consolidated = consolidate(partition, frequency, asked, space.low, space.high)
+        qos, _, _ = consolidate(partition, frequency, asked, space.low, space.high)
+        frequency = calibrated(counts.tuples, partition.seen, qos)
+    qos, queried, base = consolidate(partition, frequency, asked, space.low, space.high)
     pinned = counts.pinned / np.maximum(counts.tuples, 1)  # share of each region's tuples
-    qos = consolidated.region_qos
     return Statistics(
         partition=partition,
         counts=frozen_ints(counts.tuples),
         frequency=frozen(frequency * (1.0 - pinned)),
         region_qos=frozen(qos * (1.0 - pinned)),
-        queried=consolidated.queried,
-        base_qos=consolidated.base_qos + sorted_sum(qos * pinned),
+        queried=queried,
+        base_qos=base + sorted_sum(qos * pinned),
         samples=total,
         sample_size=sample_size,
         query_count=asked.count,
@@ -207,27 +206,18 @@ def calibrated(counts: IntArray, seen: IntArray, region_qos: FloatArray) -> Floa
     return np.asarray(drawn / drawn.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Consolidated:
-    """Row i is region i: A(S_i), and whether any query intersects it; and B."""
-
-    region_qos: FloatArray
-    queried: BoolArray
-    base_qos: float
-
-
 def consolidate(
     partition: Partition, frequency: FloatArray, asked: Queries, low: FloatArray, high: FloatArray
-) -> Consolidated:
-    """Return A, B and which regions have queries.
+) -> tuple[FloatArray, BoolArray, float]:
+    """Return A(S_i) and whether any query intersects S_i, region by region, and B.
 
     One query across the middle of [0, 1), two regions of equal size, alpha = 1.
 
     >>> from planning.sifter.queries import boxes
     >>> halves = Partition.from_nested((0, 0.5, None, None))
     >>> one = boxes(np.array([[0.4]]), np.array([[0.6]]))
-    >>> c = consolidate(halves, np.array([0.25, 0.75]), one, np.zeros(1), np.ones(1))
-    >>> c.region_qos.round(12).tolist(), c.base_qos
+    >>> qos, _, base = consolidate(halves, np.array([0.25, 0.75]), one, np.zeros(1), np.ones(1))
+    >>> qos.round(12).tolist(), base
     ([0.25, 0.75], 0.0)
     """
     region_low, region_high = partition.bounds(low, high)
@@ -240,7 +230,7 @@ def consolidate(
         asked.low, asked.high, asked.owner, asked.coefficient, expected, qos, queried,
     )  # fmt: skip
     without_data = sorted_sum(asked.coefficient[expected <= 0.0])
-    return Consolidated(qos, queried, asked.base_qos + without_data)
+    return qos, queried, asked.base_qos + without_data
 
 
 @njit(cache=True)

@@ -23,7 +23,6 @@ from typing import Any, NoReturn
 
 from upath import UPath
 
-from headgate_airflow.class_archive import Rehearsal, archive_path
 from headgate_airflow.local import (
     USER,
     LocalAirflow,
@@ -246,42 +245,21 @@ def run(airflow: LocalAirflow) -> int:
     with airflow:
         failed = plan_once(airflow, definitions, say)
         if not failed:
-            return _try_plans(airflow, definitions, say)
+            return _try_plans(airflow, say)
     print(f"headgate: {failed} of {len(definitions)} streams failed; Airflow's own output is "
           f"in {airflow.logs}. Published plans stay in force.", file=sys.stderr)  # fmt: skip
     return 1
 
 
-def _try_plans(
-    airflow: LocalAirflow, definitions: Sequence[StreamDefinition], say: Progress
-) -> int:
+def _try_plans(airflow: LocalAirflow, say: Progress) -> int:
     """Let runtime shedders try the published plans, while Airflow stops; return the exit code."""
     say("runtime shedders try the published plans; Airflow stops")
     home, streams = str(airflow.home), str(airflow.streams)
-    with _archived_classes(airflow, definitions[0].stream):
-        trial = subprocess.Popen(
-            [sys.executable, "-m", "planning.trial", "--home", home, "--streams", streams]
-        )
-        airflow.stop(grace_s=SHORT_GRACE_S)
-        return trial.wait()
-
-
-@contextmanager
-def _archived_classes(airflow: LocalAirflow, stream: str) -> Iterator[None]:
-    """Beside what is done inside, make the archive of Java's classes, unless there is one."""
-    archive = archive_path(airflow.cache)
-    if archive.exists():
-        yield
-        return
-    newest = max((airflow.home / "runs" / stream).iterdir(), key=lambda run: run.stat().st_mtime)
-    rehearsal = Rehearsal(newest, archive, airflow.environment())
-    try:
-        yield
-    except BaseException:
-        rehearsal.abandon()
-        raise
-    print("Keeping Spark's classes for a quicker start next time ...", flush=True)
-    rehearsal.end()
+    trial = subprocess.Popen(
+        [sys.executable, "-m", "planning.trial", "--home", home, "--streams", streams]
+    )
+    airflow.stop(grace_s=SHORT_GRACE_S)
+    return trial.wait()
 
 
 def up(airflow: LocalAirflow) -> int:

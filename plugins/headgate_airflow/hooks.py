@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
+from upath import UPath
 
 from headgate_airflow import places
 from headgate_airflow.rest import Rest
@@ -52,15 +53,16 @@ class HeadgateHook(BaseHook):
         return list(self.store.acknowledgements(stream))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Try to list the streams; say how many there are, or what is wrong."""
+        """List the streams that have a plan; say how many there are, or what is wrong."""
         try:
             if self.api is not None:
-                place, count = self.api.url, len(self.api.call("GET", "/headgate/api/streams"))
+                streams = self.api.call("GET", "/headgate/api/streams")
+                place, count = self.api.url, sum(s["version"] is not None for s in streams)
             else:
                 place, count = str(self.store_folder), len(self.store.streams())
         except (PlanningError, AirflowNotFoundException, OSError) as error:
             return False, str(error)
-        return True, f"{place} has plans of {count} streams"
+        return True, f"{place} can be read; streams with a plan: {count}"
 
     @cached_property
     def home(self) -> Home:
@@ -76,7 +78,7 @@ class HeadgateHook(BaseHook):
         return Store(self.store_folder, trusted)
 
     @property
-    def store_folder(self) -> Any:
+    def store_folder(self) -> UPath:
         """Where the published plans are."""
         plans = self._extra.get("plans")
         return self.home.resolve(plans) if plans else self.home.plans

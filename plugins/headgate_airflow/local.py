@@ -28,7 +28,6 @@ from typing import IO
 
 import psutil
 
-from headgate_airflow.class_archive import java_options
 from headgate_airflow.java import java_problem
 from headgate_airflow.places import package_folder
 from planning.errors import PlanningError
@@ -161,7 +160,7 @@ class LocalAirflow:
             "SPARK_LAUNCHER_OPTS": SMALL_JVM,
             "SPARK_LOCAL_DIRS": str(self.folder / "tmp"),
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_SUBMIT_OPTS": f"{SMALL_JVM} {java_options(self.cache)}",
+            "SPARK_SUBMIT_OPTS": SMALL_JVM,
         }
 
     def __enter__(self) -> LocalAirflow:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 
-from planning import families
 from benchmarks.reproduction import Claim, Page, claims_of, write_summary
+from planning import families
 
 
 def make_page(folder, family="sifter"):

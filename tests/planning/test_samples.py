@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from batch_cases import ATTRIBUTES
 from upath import UPath
 
 from planning.errors import StatisticsError
@@ -63,19 +64,20 @@ def test_categories_are_texts(tmp_path):
     assert read_columns(UPath(tmp_path), ["side"])["side"].tolist() == ["buy", "sell", "buy"]
 
 
+def plant(*attributes):
+    """Return a definition of machines, whose name alone is required."""
+    document = {"stream": "plant", "family": "attributes", "parameters": {"cid": ["machine"]}}
+    return parse({**document, "attributes": attributes}, "plant.yaml")
+
+
+HEAT = {"name": "heat", "domain": [0, 100]}
+
+
 def test_what_may_be_null_is_in_its_domain():
-    definition = parse(
-        {
-            "stream": "plant",
-            "family": "attributes",
-            "attributes": [
-                {"name": "machine", "type": "category", "values": ["a", "b"]},
-                {"name": "state", "type": "category", "values": ["on", "off"]},
-                {"name": "heat", "domain": [0, 100]},
-            ],
-            "parameters": {"cid": ["machine"]},
-        },
-        "plant.yaml",
+    definition = plant(
+        {"name": "machine", "type": "category", "values": ["a", "b"]},
+        {"name": "state", "type": "category", "values": ["on", "off"]},
+        HEAT,
     )
     assert definition.nullable == {"state", "heat"}
     columns = {
@@ -89,18 +91,7 @@ def test_what_may_be_null_is_in_its_domain():
 
 
 def test_texts_in_a_number_column_are_numbers_or_outside_the_domain():
-    definition = parse(
-        {
-            "stream": "plant",
-            "family": "attributes",
-            "attributes": [
-                {"name": "machine", "type": "category", "values": ["1", "2"]},
-                {"name": "heat", "domain": [0, 100]},
-            ],
-            "parameters": {"cid": ["machine"]},
-        },
-        "plant.yaml",
-    )
+    definition = plant({"name": "machine", "type": "category", "values": ["1", "2"]}, HEAT)
     given = {
         "machine": np.array(["1", "2", "1", "2"], dtype=object),
         "heat": np.array(["7.5", "warm", None, 8.0], dtype=object),
@@ -131,19 +122,9 @@ def test_texts_in_a_number_column_are_numbers_or_outside_the_domain():
     ],
 )
 def test_a_bad_value_has_the_reason_that_spark_gives(name, value, reason):
-    definition = parse(
-        {
-            "stream": "ticks",
-            "family": "sifter",
-            "attributes": [
-                {"name": "price", "domain": [0, 100]},
-                {"name": "volume", "type": "int", "domain": [0, 1000]},
-                {"name": "side", "type": "category", "values": ["buy", "sell"]},
-            ],
-            "samples": {"time_column": "at", "max_age_s": 60},
-        },
-        "ticks.yaml",
-    )
+    samples = {"time_column": "at", "max_age_s": 60}
+    document = {"stream": "ticks", "family": "sifter", "attributes": ATTRIBUTES}
+    definition = parse({**document, "samples": samples}, "ticks.yaml")
     row = {"price": "7.5", "volume": 3.0, "side": "buy", "at": "1970-01-01T00:16:40Z"}
     good = {n: np.array([v], dtype=object) for n, v in row.items()}
     assert broken_rules(good, definition, latest_s=1300.0) == {}

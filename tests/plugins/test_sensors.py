@@ -51,7 +51,7 @@ def test_the_hook_reads_the_home_that_the_connection_names(there, home):
     hook = HeadgateHook(there)
     assert hook.latest("ticks") == 2
     assert [word.node for word in hook.acknowledgements("ticks")] == ["edge-1", "edge-2"]
-    assert hook.test_connection() == (True, f"{home.plans} has plans of 1 streams")
+    assert hook.test_connection() == (True, f"{home.plans} can be read; streams with a plan: 1")
 
 
 def test_plans_and_keys_may_lie_elsewhere(home, connection, tmp_path):

@@ -108,7 +108,7 @@ def test_the_app_writes_statistics(spark: Any, tmp_path: Any) -> None:
     from upath import UPath
 
     from planning.stages.run import Run
-    from spark_apps.attribute_profile import main
+    from spark_apps.attribute_profile import APP
 
     columns = faulty(4, (5,))
     run = Run(UPath(tmp_path / "run"))
@@ -116,14 +116,14 @@ def test_the_app_writes_statistics(spark: Any, tmp_path: Any) -> None:
     run.write("definition", {"definition": definition.model_dump(mode="json"), "source": "test"})
     (tmp_path / "run" / "samples" / "train").mkdir(parents=True)
     pq.write_table(pa.table(columns), tmp_path / "run" / "samples" / "train" / "a.parquet")
-    assert main(["--run", run.uri]) == 0
+    assert APP.main(["--run", run.uri]) == 0
     assert run.read("statistics")["streams"][0]["cycle"]["cid"] == ["key0"]
     (tmp_path / "run" / "samples" / "train" / "a.parquet").unlink()
     pq.write_table(
         pa.table({n: c[:1] for n, c in columns.items()}),
         tmp_path / "run" / "samples" / "train" / "b.parquet",
     )
-    assert main(["--run", run.uri]) == 1
+    assert APP.main(["--run", run.uri]) == 1
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def fleet() -> Any:
 
 
 def tracks(seed: int) -> dict[str, np.ndarray]:
-    from planning.lira.demo.trace import generate_trace
+    from benchmarks.lira.trace import generate_trace
 
     trace = generate_trace(seed, cars=40, seconds=80, side_m=3000)
     nodes, ticks, _ = trace.positions.shape
@@ -79,10 +79,10 @@ def test_samples_without_tracks_are_refused(spark, fleet):
 def test_the_app_reads_train_and_writes_the_statistics(spark, make_run, fleet):
     from planning.lira.statistics import build
     from spark_apps.session import spark_path
-    from spark_apps.statistics_grid import main
+    from spark_apps.statistics_grid import APP
 
     run = make_run({}, fleet)
     columns = tracks(5)
     frame(spark, columns, 2).write.parquet(spark_path(run.train))
-    assert main(["--run", run.uri]) == 0
+    assert APP.main(["--run", run.uri]) == 0
     assert run.read("statistics") == build(columns, fleet).to_document()

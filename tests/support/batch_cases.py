@@ -14,6 +14,11 @@ from planning.streams import parse
 
 NOW_S = 1_772_366_400.0  # 2026-03-01 12:00 UTC
 TIMED = {"time_column": "at", "max_age_s": 3600}
+ATTRIBUTES = [
+    {"name": "price", "domain": [0, 100]},
+    {"name": "volume", "type": "int", "domain": [0, 1000]},
+    {"name": "side", "type": "category", "values": ["buy", "sell"]},
+]
 
 
 def rows(count: int, **changes: Any) -> list[dict[str, Any]]:
@@ -49,11 +54,7 @@ class Case:
         document = {
             "stream": "ticks",
             "family": "sifter",
-            "attributes": [
-                {"name": "price", "domain": [0, 100]},
-                {"name": "volume", "type": "int", "domain": [0, 1000]},
-                {"name": "side", "type": "category", "values": ["buy", "sell"]},
-            ],
+            "attributes": ATTRIBUTES,
             "samples": {"min_rows": 5, "format": "jsonl", **self.samples},
             "gate": self.gate,
         }

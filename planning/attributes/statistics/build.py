@@ -152,13 +152,15 @@ def _profile_stream(
     name: str, columns: Mapping[str, Encoded], layout: TupleFormat, parameters: Parameters
 ) -> StreamProfile:
     rows = length_of(columns)
-    skip = {*parameters.order_by, parameters.stream_attribute}
-    if parameters.cid:
-        cycle = _given_cycle(parameters.cid, columns)
-    else:
+    cycle = CycleIdentifier(parameters.cid)
+    if not parameters.cid:
+        skip = {*parameters.order_by, parameters.stream_attribute}
         usable = [n for n in layout.names if n not in skip]
         cycle = cycles.detect(columns, usable, parameters.detector)
     keys = row_keys([columns[c] for c in cycle.cid], rows)
+    entities = len(np.unique(keys))
+    if parameters.cid:  # a CID that the user names cycles over its distinct values
+        cycle = CycleIdentifier(parameters.cid, entities)
     matrix = np.stack([columns[n].values for n in layout.names], axis=1)
     blocks = list(_entity_blocks(keys, matrix))
     numeric = layout.numeric
@@ -170,16 +172,9 @@ def _profile_stream(
     ]
     window = matrix[-min(rows, window_of(cycle, parameters)) :]
     return assemble(
-        name, rows, len(np.unique(keys)), cycle, layout, scales, bands,
+        name, rows, entities, cycle, layout, scales, bands,
         sum(len(b) for b in blocks), window, layout.measured_sizes(columns), parameters,
     )  # fmt: skip
-
-
-def _given_cycle(cid: Sequence[str], columns: Mapping[str, Encoded]) -> CycleIdentifier:
-    """Return the cycle of a CID that the user names: as long as it has distinct values."""
-    rows = length_of(columns)
-    entities = len(np.unique(row_keys([columns[c] for c in cid], rows)))
-    return CycleIdentifier(tuple(cid), entities)
 
 
 def window_of(cycle: CycleIdentifier, parameters: Parameters) -> int:

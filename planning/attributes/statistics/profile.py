@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from planning.arrays import FloatArray, finite_array, frozen
+from planning.attributes.codec import plain
 from planning.attributes.cycles import CycleIdentifier
 from planning.attributes.statistics import sums
 
@@ -73,32 +74,7 @@ class Statistics:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "refresh_reports": self.refresh_reports,
-            "streams": [
-                {
-                    "name": s.name,
-                    "tuples": s.tuples,
-                    "entities": s.entities,
-                    "cycle": {
-                        "cid": list(s.cycle.cid),
-                        "length": s.cycle.length,
-                        "replicated": [list(r) for r in s.cycle.replicated],
-                        "groups": [list(g) for g in s.cycle.groups],
-                    },
-                    "attributes": [
-                        {
-                            "name": a.name, "kind": a.kind, "size": a.size, "present": a.present,
-                            "scale": a.scale, "deviation": a.deviation,
-                            "lag_error": a.lag_error.tolist(), "band_rate": a.band_rate.tolist(),
-                            "band_error": a.band_error.tolist(),
-                        }
-                        for a in s.attributes
-                    ],
-                }
-                for s in self.streams
-            ],
-        }  # fmt: skip
+        return {"refresh_reports": self.refresh_reports, "streams": plain(self.streams)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Statistics:

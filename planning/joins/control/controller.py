@@ -88,7 +88,6 @@ class Controller:
         self.drift = DriftWatch(self.values, self.windows)
         self._rates = np.zeros((2, self.values.shape[0]))
         self._usual = np.zeros((2, self.values.shape[0]))
-        self._present = self.windows.extents_s > 0
 
     @classmethod
     def of(cls, plan: Plan, **settings: Any) -> Controller:
@@ -104,17 +103,18 @@ class Controller:
         self.drift.restart()
 
     @property
-    def trusted(self) -> bool:
-        """Whether the plan, not the online estimate, decides."""
-        return self.plan is not None and not self.stale
+    def trusted(self) -> Plan | None:
+        """The plan, as long as it, not the online estimate, decides."""
+        return None if self.stale else self.plan
 
     def decide(self, view: View, share: float | None = None) -> Decision:
         """Return the selection for the next tick: within a budget, or a share of all comparisons.
 
         With ``share``, ``view.available`` does not count.
         """
+        plan = self.trusted
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
-        if self.watch and self.trusted:
+        if self.watch and plan is not None:
             self.drift.update(view.hits, view.comparisons, view.elapsed_s)
         self._follow(view)
         volumes = self._demand(view) if share is None else self._mixture(view)
@@ -123,33 +123,26 @@ class Controller:
         if share == 1.0 or (share is None and total <= affordable):
             everything = np.ones(volumes.shape)
             return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
-        if self.watch and self.plan is not None and not self.stale:
-            if self.drift.proved(self.plan, view.now, volumes, affordable):
-                self._leave_plan()
-        watched = self._monitoring() if self.trusted else self._exploration()
+        if self.watch and plan is not None:
+            if self.drift.proved(plan, view.now, volumes, affordable):
+                # Go on with what was learned since the drift, and ask for a new plan.
+                plan, self.stale, self.replan_wanted = None, True, True
+                self.estimate = self.drift.recent
+                self.estimate.memory_s = self.memory_s
+        if plan is not None:
+            watched = min(0.5, self.monitor_fraction * self.drift.closeness)
+            density, order = plan.density, plan.order
+        else:
+            watched = self._exploration()
+            present = self.windows.extents_s[:, None, :] > 0
+            density = np.where(present, self.estimate.density(), -1.0)
+            order = path.rank(density)
         available = max(affordable, 0.0)
         full = min(watched, watched * available / total) if total > 0 else 0.0
-        density = self._density()
-        order = self.plan.order if self.trusted and self.plan else path.rank(density)
         left = max(available - full * total, 0.0) / (1.0 - full)
         take = path.fill(order, volumes, left)
         load = available / total if total > 0 else 1.0
         return Decision(take, path.denser_side(density), full, load)
-
-    def _leave_plan(self) -> None:
-        """Go on with what was learned since the drift, and ask for a new plan."""
-        self.stale = self.replan_wanted = True
-        self.estimate = self.drift.recent
-        self.estimate.memory_s = self.memory_s
-
-    def _density(self) -> FloatArray:
-        if self.trusted and self.plan is not None:
-            return self.plan.density
-        return np.where(self._present[:, None, :], self.estimate.density(), -1.0)
-
-    def _monitoring(self) -> float:
-        """Return the share of the budget for whole windows; larger while the plan is in doubt."""
-        return min(0.5, self.monitor_fraction * self.drift.closeness)
 
     def _exploration(self) -> float:
         """Explore much while little is known: the share falls as hits come in."""

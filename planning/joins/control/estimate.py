@@ -22,8 +22,7 @@ class OnlineEstimate:
     """Hits, values and comparisons per half and item [half, window, type, basic window]."""
 
     def __init__(self, values: FloatArray, basic_windows: int, memory_s: float) -> None:
-        types = values.shape[0]
-        shape = (2, 2, types, basic_windows)
+        shape = (2, 2, values.shape[0], basic_windows)
         self.memory_s = memory_s
         self._utilities = values
         self.hits = np.zeros(shape)

@@ -30,16 +30,6 @@ def trailing_zeros(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@intrinsic
-def population(typingctx: Any, word: Any) -> Any:
-    """Return the number of set bits of a uint64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
 @njit(cache=True, nogil=True)
 def inside(base: int, low: int, high: int) -> np.uint64:
     """Mask of the word at position ``base``: its bits from ``low`` up to ``high``."""
@@ -49,13 +39,6 @@ def inside(base: int, low: int, high: int) -> np.uint64:
     if base + 64 > high:
         mask &= ALL >> np.uint64(base + 64 - high)
     return mask
-
-
-@njit(cache=True, nogil=True)
-def fill(target: Words, value: np.uint64) -> None:
-    """Set every word to ``value``."""
-    for k in range(target.size):
-        target[k] = value
 
 
 @njit(cache=True, nogil=True)
@@ -118,10 +101,9 @@ def at_least(
     Row k of ``work`` marks tuples with more than k common items so far (a unary counter).
     """
     if items.size < count:
-        fill(work[0, :width], np.uint64(0))
+        work[0, :width] = 0
         return 0
-    for level in range(count):
-        fill(work[level, :width], np.uint64(0))
+    work[:count, :width] = 0
     for q in range(items.size):
         row = bits[items[q], low : low + width]
         for level in range(min(q, count - 1), 0, -1):
@@ -133,7 +115,7 @@ def at_least(
 @njit(cache=True, nogil=True)
 def containing(work: Words, width: int, bits: Words, items: NDArray[np.int64], low: int) -> int:
     """Tuples that contain every item of the probe; returns the row of ``work``."""
-    fill(work[0, :width], ALL)
+    work[0, :width] = ALL
     for q in range(items.size):
         and_into(work[0, :width], bits[items[q], low : low + width])
     return 0
@@ -145,13 +127,12 @@ def contained(
 ) -> int:
     """Tuples whose every item is in the probe: common items = own size, digit by digit."""
     digits = sizes.shape[0]
-    for d in range(digits):
-        fill(work[2 + d, :width], np.uint64(0))
+    work[2 : 2 + digits, :width] = 0
     for q in range(items.size):
         copy_into(work[1, :width], bits[items[q], low : low + width])
         for d in range(digits):
             add_bit(work[2 + d, :width], work[1, :width])
-    fill(work[0, :width], ALL)
+    work[0, :width] = ALL
     for d in range(digits):
         and_same_into(work[0, :width], work[2 + d, :width], sizes[d, low : low + width])
     return 0

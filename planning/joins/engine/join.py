@@ -10,7 +10,7 @@ up to that length), each stream being in order of time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput
 from planning.joins.engine import probe, storage
-from planning.joins.engine.storage import HEAD, POSTED, SEQ, TAIL, Choice, Scratch, State
+from planning.joins.engine.storage import HEAD, POSTED, SEQ, TAIL, Scratch, Selection, State
 from planning.joins.model import Condition, Tuples, Windows, types_in_range
 
 Access = Literal["bitset", "inverted", "hash"]
@@ -44,37 +44,6 @@ class Matches:
         return cls(
             np.concatenate([nothing, *(part.left for part in parts)]),
             np.concatenate([nothing, *(part.right for part in parts)]),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Selection:
-    """Which comparisons are made: r_{i,j,z}, or an order of basic windows with r_{i,z}."""
-
-    take: FloatArray  # [2, Z, n]
-    oldest: BoolArray  # [2, Z, n]
-    order: IntArray  # [2, Z, n]
-    fraction: FloatArray  # [2, Z], negative where `take` holds
-
-    @classmethod
-    def everything(cls, windows: Windows, types: int) -> Selection:
-        """Return the selection that sheds nothing."""
-        shape = (2, types, windows.most)
-        return cls.of_fractions(np.ones(shape), np.zeros(shape, dtype=np.bool_))
-
-    @classmethod
-    def of_fractions(cls, take: FloatArray, oldest: BoolArray | None = None) -> Selection:
-        """Return the selection that compares a fraction ``take[i, z, j]`` of each basic window."""
-        side = np.zeros(take.shape, dtype=np.bool_) if oldest is None else oldest
-        order = np.zeros(take.shape, dtype=np.int64)
-        return cls(np.clip(take, 0.0, 1.0), side, order, np.full(take.shape[:2], -1.0))
-
-    @classmethod
-    def of_order(cls, order: IntArray, fraction: FloatArray) -> Selection:
-        """Return Algorithm 3's selection: fraction r_{i,z} of the window, in order s_i^j."""
-        shape = order.shape
-        return cls(
-            np.zeros(shape), np.zeros(shape, dtype=np.bool_), order, np.clip(fraction, 0.0, 1.0)
         )
 
 
@@ -127,7 +96,9 @@ class WindowedJoin:
         self.windows = windows
         self.condition = condition
         self.vocabulary = vocabulary
-        self.access = access or self._default_access(single_valued)
+        small = vocabulary is not None and vocabulary <= SMALL_VOCABULARY
+        by_items: Access = "bitset" if small else "inverted"
+        self.access = access or ("hash" if single_valued else by_items)
         if self.access == "bitset" and vocabulary is None:
             raise InvalidInput("vocabulary must be given for bitmaps, got None")
         self.values = np.ones((1, 1)) if values is None else np.array(values, dtype=np.float64)
@@ -138,28 +109,21 @@ class WindowedJoin:
         self._seed = np.uint64(seed)
         self._ceiling = 1.0
         self.rejected = 0
-        self.unknown = 0
         self._numbers = [0, 0]
         n, z = windows.most, self.types
         self.tally = probe.Tally(
-            np.zeros((2, 2, n, z, z), dtype=np.int64),
-            np.zeros((2, 2, n, z), dtype=np.int64),
-            np.zeros(7, dtype=np.int64),
-            np.full(1, -np.inf),
-            np.zeros(2, dtype=np.int64),
-            np.zeros(1),
-            np.zeros(2, dtype=np.int64),
+            hits=_integers(2, 2, n, z, z),
+            comparisons=_integers(2, 2, n, z),
+            total=_integers(7),
+            now=np.full(1, -np.inf),
+            run=_integers(2),
+            utility=np.zeros(1),
+            since=_integers(2),
         )
         self.state = self._empty(1024, 8192, 1024)
         self.scratch = self._work_space()
         self.out = self._room(1 << 14)
         self.select(Selection.everything(windows, z))
-
-    def _default_access(self, single_valued: bool) -> Access:
-        if single_valued:
-            return "hash"
-        small = self.vocabulary is not None and self.vocabulary <= SMALL_VOCABULARY
-        return "bitset" if small else "inverted"
 
     def _empty(self, capacity: int, postings: int, buckets: int) -> State:
         bitset = self.access == "bitset"
@@ -168,24 +132,21 @@ class WindowedJoin:
         words = capacity // 64 if bitset else 0
         space = 1 if bitset else postings
         slots = {"bitset": 0, "inverted": ring, "hash": 1}[self.access]
-        def whole(*shape: int) -> IntArray:
-            return np.zeros((2, *shape), dtype=np.int64)
-
         return State(
             meta=np.array([[0, 0, storage.NO_EPOCH, -1, 0, 0]] * 2, dtype=np.int64),
             time=np.zeros((2, capacity)),
-            kind=whole(capacity),
-            ident=whole(capacity),
-            epoch=whole(capacity),
-            size=whole(capacity),
-            first=whole(capacity),
-            starts=whole(ring),
+            kind=_integers(2, capacity),
+            ident=_integers(2, capacity),
+            epoch=_integers(2, capacity),
+            size=_integers(2, capacity),
+            first=_integers(2, capacity),
+            starts=_integers(2, ring),
             bits=np.zeros((2, items, words), dtype=np.uint64),
             size_bits=np.zeros((2, items.bit_length(), words), dtype=np.uint64),
-            items=whole(postings),
+            items=_integers(2, postings),
             weights=np.zeros((2, postings)),
-            owner=whole(space),
-            older=whole(space),
+            owner=_integers(2, space),
+            older=_integers(2, space),
             heads=np.full((2, slots, buckets), -1, dtype=np.int64),
         )
 
@@ -196,28 +157,21 @@ class WindowedJoin:
         threshold = int(self.condition.threshold) if self.condition.kind == "overlap" else 1
         rows = max(threshold, 2 + self.state.size_bits.shape[1]) if bitset else 0
         sparse = 1 if bitset else capacity
-        def whole(size: int) -> IntArray:
-            return np.zeros(size, dtype=np.int64)
-
         return Scratch(
-            begin=whole(ranges),
-            end=whole(ranges),
-            low=whole(ranges),
-            high=whole(ranges),
-            compared=whole(ranges),
+            begin=_integers(ranges),
+            end=_integers(ranges),
+            low=_integers(ranges),
+            high=_integers(ranges),
+            compared=_integers(ranges),
             work=np.zeros((rows, capacity // 64), dtype=np.uint64),
-            common=whole(sparse),
+            common=_integers(sparse),
             score=np.zeros(sparse),
-            touched=whole(capacity),
+            touched=_integers(capacity),
         )
 
     @staticmethod
     def _room(size: int) -> probe.Output:
-        return probe.Output(
-            np.zeros(size, dtype=np.int64),
-            np.zeros(size, dtype=np.int64),
-            np.zeros(1, dtype=np.int64),
-        )
+        return probe.Output(_integers(size), _integers(size), _integers(1))
 
     def select(self, selection: Selection) -> None:
         """Use another selection from the next tuple on."""
@@ -227,14 +181,7 @@ class WindowedJoin:
                 f"selection must have the shape {wanted} (windows, types, basic windows), "
                 f"got {selection.take.shape}"
             )
-        self.selection = selection
-        self.choice = Choice(
-            np.ascontiguousarray(selection.take),
-            np.ascontiguousarray(selection.oldest),
-            np.ascontiguousarray(selection.order),
-            np.ascontiguousarray(selection.fraction),
-            np.zeros(wanted),
-        )
+        self.selection = selection._replace(carry=np.zeros(wanted))
 
     def limit(self, share: float) -> None:
         """Make at most this share of all comparisons from now on, but for one tuple's; 1: no limit.
@@ -260,12 +207,6 @@ class WindowedJoin:
             self._seed,
             self.emit,
         )
-
-    @property
-    def held(self) -> tuple[int, int]:
-        """Tuples in each window."""
-        low, high = (int(row[SEQ] - row[HEAD]) for row in self.state.meta)
-        return low, high
 
     def populations(self) -> IntArray:
         """Return |B_{i,j}| now, one row per window."""
@@ -310,14 +251,12 @@ class WindowedJoin:
         if not keep.all():
             self.rejected += int((~keep).sum())
             batch, stream, idents = batch.take(keep), stream[keep], idents[keep]
-        kind = types_in_range(batch.kind, self.types, self.unknown_type)
-        self.unknown += int((kind != batch.kind).sum())
+        known = types_in_range(batch.kind, self.types, self.unknown_type)
+        batch = replace(batch, kind=known)
         parts: list[Matches] = []
         for low in range(0, len(batch), CHUNK):
             high = min(low + CHUNK, len(batch))
-            self._chunk(
-                batch.slice(low, high), kind[low:high], stream[low:high], idents[low:high], parts
-            )
+            parts += self._chunk(batch.slice(low, high), stream[low:high], idents[low:high])
         return Matches.together(parts)
 
     def _usable(self, batch: Tuples) -> BoolArray:
@@ -334,20 +273,14 @@ class WindowedJoin:
             keep[rows[~np.isfinite(batch.weights)]] = False
         return keep
 
-    def _chunk(
-        self,
-        batch: Tuples,
-        kind: IntArray,
-        stream: IntArray,
-        idents: IntArray,
-        parts: list[Matches],
-    ) -> None:
+    def _chunk(self, batch: Tuples, stream: IntArray, idents: IntArray) -> list[Matches]:
         self._make_room(batch, stream)
+        parts = []
         begin = 0
         while begin < len(batch):
             begin = probe.process(
-                self.state, begin, batch.time, stream, kind, idents,
-                batch.first, batch.items, batch.weights, self.rules, self.choice, self.values,
+                self.state, begin, batch.time, stream, batch.kind, idents,
+                batch.first, batch.items, batch.weights, self.rules, self.selection, self.values,
                 self.scratch, self.tally, self.out,
             )  # fmt: skip
             used = int(self.out.used[0])
@@ -357,6 +290,7 @@ class WindowedJoin:
             kept = self._kept()
             if begin < len(batch) and self.out.left.size < 2 * kept + CHUNK:
                 self.out = self._room(4 * kept + 2 * CHUNK)
+        return parts
 
     def _kept(self) -> int:
         """Most tuples kept of a stream, expired ones that late tuples may find included."""
@@ -365,13 +299,10 @@ class WindowedJoin:
     def _make_room(self, batch: Tuples, stream: IntArray) -> None:
         """Grow the arrays, if need be, so that the whole batch fits beside what is held."""
         sizes = np.maximum(np.diff(batch.first), 1)
-        most = np.zeros(2, dtype=np.int64)
+        tuples, postings = (np.bincount(stream, each, minlength=2) for each in (None, sizes))
         for i in range(2):
-            mine = stream == i
-            live = int(self.state.meta[i, POSTED]) - storage.first_posting(self.state, i)
-            most[0] = max(most[0], self._kept() + int(mine.sum()))
-            most[1] = max(most[1], live + int(sizes[mine].sum()))
-        self.reserve(int(most[0]), int(most[1]))
+            postings[i] += self.state.meta[i, POSTED] - storage.first_posting(self.state, i)
+        self.reserve(self._kept() + int(tuples.max()), int(postings.max()))
 
     def reserve(self, tuples: int, postings: int) -> None:
         """Make room for this many tuples, and items of tuples, per window."""
@@ -389,3 +320,7 @@ class WindowedJoin:
             self.state = self._empty(capacity, space, buckets)
             storage.move_to_larger(old, self.state, self.rules.access)
             self.scratch = self._work_space()
+
+
+def _integers(*shape: int) -> IntArray:
+    return np.zeros(shape, dtype=np.int64)

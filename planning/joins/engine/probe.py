@@ -24,8 +24,8 @@ from planning.joins.engine.storage import (
     SEQ,
     SUBSET,
     TAIL,
-    Choice,
     Scratch,
+    Selection,
     State,
 )
 
@@ -69,45 +69,37 @@ class Output(NamedTuple):
     used: IntArray  # [1]
 
 
-class Probe(NamedTuple):
-    """The tuple at hand."""
-
-    time: float
-    stream: int
-    kind: int
-    ident: int
-    half: int  # which half of the statistics it feeds
-    check: bool  # timestamps may be out of order: check every match's lag
-
-
 @njit(cache=True, nogil=True)
 def accept(
-    state: State, number: int, probe: Probe, rules: Rules, values: FloatArray, touched: IntArray,
-    tally: Tally, out: Output,
+    state: State, time: float, stream: int, kind: int, ident: int, half: int, check: bool,
+    touched: IntArray, rules: Rules, values: FloatArray, tally: Tally, out: Output,
 ) -> None:
-    """Count the matches at the touched positions and hand them out; check lags if need be."""
-    i = 1 - probe.stream
+    """Count the matches of a tuple at the touched positions and hand them out.
+
+    ``half`` says which half of the statistics they feed, ``check`` that timestamps may be out of
+    order: then every match's lag is checked.
+    """
+    i = 1 - stream
     times, kinds, epochs, idents = state.time[i], state.kind[i], state.epoch[i], state.ident[i]
     epoch, last = state.meta[i, EPOCH], rules.counts[i] - 1
-    hits = tally.hits[probe.half, i]
-    before, after = rules.window_s[i], rules.window_s[probe.stream]
-    mine, theirs = (out.left, out.right) if probe.stream == 0 else (out.right, out.left)
+    hits = tally.hits[half, i]
+    before, after = rules.window_s[i], rules.window_s[stream]
+    mine, theirs = (out.left, out.right) if stream == 0 else (out.right, out.left)
     used = out.used[0]
     matched = 0
     utility = 0.0
-    for k in range(number):
-        at = touched[k]
-        if probe.check:
-            lag = probe.time - times[at]
+    for at in touched:
+        if check:
+            lag = time - times[at]
             if lag > before or -lag > after:
                 continue
-        kind = kinds[at]
+        stored = kinds[at]
         j = min(epoch - epochs[at], last)
-        hits[j, probe.kind, kind] += 1
-        utility += values[probe.kind, kind]
+        hits[j, kind, stored] += 1
+        utility += values[kind, stored]
         matched += 1
         if rules.emit:
-            mine[used] = probe.ident
+            mine[used] = ident
             theirs[used] = idents[at]
             used += 1
     out.used[0] = used
@@ -193,20 +185,6 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
-def touch_all(
-    low: int, high: int, mask: int, filled: int, count: IntArray, touched: IntArray
-) -> int:
-    """Make every tuple of a range a candidate: an empty probe shares no posting with anything."""
-    for seq in range(low, high):
-        at = seq & mask
-        if count[at] == 0:
-            count[at] = 1
-            touched[filled] = at
-            filled += 1
-    return filled
-
-
-@njit(cache=True, nogil=True)
 def probe_index(
     state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
     scratch: Scratch,
@@ -236,8 +214,13 @@ def probe_index(
                     head, first_live, item, weight, low, high, filled, mask, owner, older, stored,
                     stored_weights, count, score, touched,
                 )
-        if items.size == 0 and of_sets:
-            filled = touch_all(low, high, mask, filled, count, touched)
+        if items.size == 0 and of_sets:  # it shares no posting with anything: all are candidates
+            for seq in range(low, high):
+                at = seq & mask
+                if count[at] == 0:
+                    count[at] = 1
+                    touched[filled] = at
+                    filled += 1
     kept = 0
     for k in range(filled):
         at = touched[k]
@@ -254,9 +237,27 @@ def probe_index(
 
 
 @njit(cache=True, nogil=True)
+def cut_for(
+    state: State, i: int, time: float, late: bool, rules: Rules, scratch: Scratch
+) -> None:
+    """Cut window i into its basic windows as a tuple sees it; a late one's reaches further back."""
+    head = state.meta[i, HEAD]
+    if late:
+        mask = state.time.shape[1] - 1
+        while (
+            head > state.meta[i, TAIL]
+            and time - state.time[i, (head - 1) & mask] <= rules.window_s[i]
+        ):
+            head -= 1
+    storage.cut(
+        state.meta[i], state.starts[i], head, rules.counts[i], scratch.begin, scratch.end
+    )
+
+
+@njit(cache=True, nogil=True)
 def compare(
     state: State, time: float, stream: int, kind: int, ident: int, late: bool, items: IntArray,
-    weights: FloatArray, rules: Rules, choice: Choice, values: FloatArray, scratch: Scratch,
+    weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,
     tally: Tally, out: Output,
 ) -> int:
     """Choose what a tuple is compared with, compare, and return the number of comparisons."""
@@ -265,33 +266,17 @@ def compare(
     dice = storage.scramble((rules.seed ^ np.uint64(tally.run[1])) + GOLDEN)
     everything = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
     half = int(dice & np.uint64(1))
-    head = state.meta[i, HEAD]
-    if late:  # its window reaches further back than the clock's
-        mask = state.time.shape[1] - 1
-        while (
-            head > state.meta[i, TAIL]
-            and time - state.time[i, (head - 1) & mask] <= rules.window_s[i]
-        ):
-            head -= 1
-    storage.cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
+    cut_for(state, i, time, late, rules, scratch)
     made = tally.total[COMPARED] - tally.since[0]
     if rules.ceiling < 1.0 and made > rules.ceiling * (tally.total[POSSIBLE] - tally.since[1]):
         ranges = 0
-        for j in range(n):
-            scratch.compared[j] = 0
+        scratch.compared[:n] = 0
     elif everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
-        for j in range(n):
-            scratch.compared[j] = scratch.end[j] - scratch.begin[j]
+        scratch.compared[:n] = scratch.end[:n] - scratch.begin[:n]
         ranges = 1
-    elif choice.fraction[i, kind] < 0.0:
-        ranges = storage.choose_items(
-            choice.take[i, kind], choice.oldest[i, kind], choice.carry[i, kind], n, scratch
-        )
     else:
-        ranges = storage.choose_ordered(
-            choice.order[i, kind], choice.fraction[i, kind], choice.carry[i, kind], n, scratch
-        )
+        ranges = storage.choose(selection, i, kind, n, scratch)
     scratch.compared[scratch.compared.size - 1] = ranges
     total = 0
     for j in range(n):
@@ -309,18 +294,20 @@ def compare(
         filled = probe_index(state, i, ranges, items, weights, rules, scratch)
     if filled > 0:
         check = late or state.meta[i, LATE] >= state.meta[i, HEAD]
-        probe = Probe(time, stream, kind, ident, half, check)
-        accept(state, filled, probe, rules, values, scratch.touched, tally, out)
+        accept(
+            state, time, stream, kind, ident, half, check, scratch.touched[:filled], rules, values,
+            tally, out,
+        )
     return total
 
 
 @njit(cache=True, nogil=True)
 def set_back(state: State, tally: Tally, time: float) -> None:
     """Start over at ``time``: the clock of the streams has been set back."""
-    for i in range(2):
-        state.meta[i, HEAD] = state.meta[i, TAIL] = state.meta[i, SEQ]
-        state.meta[i, EPOCH] = NO_EPOCH
-        state.meta[i, LATE] = -1
+    state.meta[:, HEAD] = state.meta[:, SEQ]
+    state.meta[:, TAIL] = state.meta[:, SEQ]
+    state.meta[:, EPOCH] = NO_EPOCH
+    state.meta[:, LATE] = -1
     tally.now[0] = time
     tally.total[RESETS] += 1
 
@@ -328,7 +315,7 @@ def set_back(state: State, tally: Tally, time: float) -> None:
 @njit(cache=True, nogil=True)
 def step(
     state: State, time: float, stream: int, kind: int, ident: int, items: IntArray,
-    weights: FloatArray, rules: Rules, choice: Choice, values: FloatArray, scratch: Scratch,
+    weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,
     tally: Tally, out: Output,
 ) -> int:
     """Process one tuple as in Figure 3: expire, probe the other window, insert into its own."""
@@ -349,7 +336,7 @@ def step(
     storage.advance(state, 1, epoch, now, rules.window_s[1], slack, rules.access)
     tally.run[1] += 1
     total = compare(
-        state, time, stream, kind, ident, late, items, weights, rules, choice, values, scratch,
+        state, time, stream, kind, ident, late, items, weights, rules, selection, values, scratch,
         tally, out,
     )
     storage.insert(state, stream, time, kind, ident, items, weights, rules.access, late)
@@ -359,7 +346,7 @@ def step(
 @njit(cache=True, nogil=True)
 def process(
     state: State, begin: int, time: FloatArray, stream: IntArray, kind: IntArray, ident: IntArray,
-    first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, choice: Choice,
+    first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, selection: Selection,
     values: FloatArray, scratch: Scratch, tally: Tally, out: Output,
 ) -> int:
     """Process tuples from ``begin`` on; return the first one not processed for want of room."""
@@ -371,6 +358,6 @@ def process(
         a, b = first[t], first[t + 1]
         step(
             state, time[t], stream[t], kind[t], ident[t], items[a:b], weights[a:b], rules,
-            choice, values, scratch, tally, out,
+            selection, values, scratch, tally, out,
         )
     return time.size

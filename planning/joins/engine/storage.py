@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from planning.arrays import FloatArray, IntArray
+from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.hashing import mixed
 from planning.joins.engine import bitmaps
 from planning.joins.engine.bitmaps import Words
+from planning.joins.model import Windows
 
 SEQ, HEAD, EPOCH, LATE, POSTED, TAIL = range(6)  # columns of State.meta
 EQUALITY, SUBSET, SUPERSET, OVERLAP, INNER = range(5)
@@ -48,14 +48,24 @@ class State(NamedTuple):
     heads: IntArray  # [2, R or 1, H] newest posting per basic window and bucket
 
 
-class Choice(NamedTuple):
-    """What is compared: fractions per item of the plan, or an order with one fraction."""
+class Selection(NamedTuple):
+    """Which comparisons are made: a fraction r_{i,j,z} of each basic window, for each type."""
 
-    take: FloatArray  # [2, Z, n] fraction of each basic window
-    oldest: NDArray[np.bool_]  # [2, Z, n] take the oldest part instead of the newest
-    order: IntArray  # [2, Z, n] s_i^j, used when fraction >= 0
-    fraction: FloatArray  # [2, Z] r_{i,z}; negative: use take
+    take: FloatArray  # [2, Z, n]
+    oldest: BoolArray  # [2, Z, n] take the oldest part instead of the newest
     carry: FloatArray  # [2, Z, n] fractions of tuples owed, so that rounding does not add up
+
+    @classmethod
+    def everything(cls, windows: Windows, types: int) -> Selection:
+        """Return the selection that sheds nothing."""
+        return cls.of_fractions(np.ones((2, types, windows.most)))
+
+    @classmethod
+    def of_fractions(cls, take: FloatArray, oldest: BoolArray | None = None) -> Selection:
+        """Return the selection that compares a fraction ``take[i, z, j]`` of each basic window."""
+        side = np.zeros(take.shape, dtype=np.bool_) if oldest is None else oldest
+        shares = np.ascontiguousarray(np.clip(take, 0.0, 1.0))
+        return cls(shares, np.ascontiguousarray(side), np.zeros(take.shape))
 
 
 class Scratch(NamedTuple):
@@ -86,8 +96,7 @@ def advance(
         for e in range(begin, epoch + 1):
             state.starts[i, e % ring] = state.meta[i, SEQ]
             if access == INVERTED:
-                for bucket in range(state.heads.shape[2]):
-                    state.heads[i, e % ring, bucket] = -1
+                state.heads[i, e % ring] = -1
         state.meta[i, EPOCH] = epoch
     mask = state.time.shape[1] - 1
     head = state.meta[i, HEAD]
@@ -120,22 +129,14 @@ def cut(
 
 
 @njit(cache=True, nogil=True)
-def add_range(low: int, high: int, ranges: int, lows: IntArray, highs: IntArray) -> int:
-    """Append a range, or extend the last one if it is adjacent; return the number of ranges."""
-    if ranges > 0 and lows[ranges - 1] == high:
-        lows[ranges - 1] = low
-        return ranges
-    lows[ranges], highs[ranges] = low, high
-    return ranges + 1
+def choose(selection: Selection, i: int, kind: int, n: int, scratch: Scratch) -> int:
+    """Choose the ranges to compare in window i for a type; adjacent ones are one. Return how many.
 
-
-@njit(cache=True, nogil=True)
-def choose_items(
-    take: FloatArray, oldest: NDArray[np.bool_], carry: FloatArray, n: int, scratch: Scratch
-) -> int:
-    """Ranges by the plan's fractions of each basic window, for one window and type."""
+    Basic windows come newest first.
+    """
+    take, oldest = selection.take[i, kind], selection.oldest[i, kind]
+    carry = selection.carry[i, kind]
     ranges = 0
-    lows, highs = scratch.low, scratch.high
     for j in range(n):
         low, high = scratch.begin[j], scratch.end[j]
         wanted = high - low
@@ -144,37 +145,17 @@ def choose_items(
             wanted = min(int(exact), wanted)
             carry[j] = min(exact - wanted, 1.0)
         scratch.compared[j] = wanted
-        if wanted > 0:
-            if oldest[j]:
-                high = low + wanted
-            else:
-                low = high - wanted
-            ranges = add_range(low, high, ranges, lows, highs)
-    return ranges
-
-
-@njit(cache=True, nogil=True)
-def choose_ordered(
-    order: IntArray, fraction: float, carry: FloatArray, n: int, scratch: Scratch
-) -> int:
-    """Ranges by Algorithm 3, lines 7-15: r * |W_i| tuples, basic windows in order of priority."""
-    exact = fraction * (scratch.end[0] - scratch.begin[n - 1]) + carry[0]
-    left = int(exact)
-    carry[0] = exact - left
-    ranges = 0
-    for j in range(n):
-        scratch.compared[j] = 0
-    for k in range(n):
-        if left <= 0:
-            break
-        j = order[k]
-        wanted = min(left, scratch.end[j] - scratch.begin[j])
-        left -= wanted
-        scratch.compared[j] = wanted
-        if wanted > 0:
-            ranges = add_range(
-                scratch.end[j] - wanted, scratch.end[j], ranges, scratch.low, scratch.high
-            )
+        if wanted == 0:
+            continue
+        if oldest[j]:
+            high = low + wanted
+        else:
+            low = high - wanted
+        if ranges > 0 and scratch.low[ranges - 1] == high:
+            scratch.low[ranges - 1] = low
+        else:
+            scratch.low[ranges], scratch.high[ranges] = low, high
+            ranges += 1
     return ranges
 
 
@@ -196,10 +177,8 @@ def insert(
     if access == SCAN_BITS:
         word, bit = at >> 6, np.uint64(1) << np.uint64(at & 63)
         if at & 63 == 0:
-            for item in range(state.bits.shape[1]):
-                state.bits[i, item, word] = np.uint64(0)
-            for d in range(state.size_bits.shape[1]):
-                state.size_bits[i, d, word] = np.uint64(0)
+            state.bits[i, :, word] = 0
+            state.size_bits[i, :, word] = 0
         for q in range(items.size):
             state.bits[i, items[q], word] |= bit
         for d in range(state.size_bits.shape[1]):

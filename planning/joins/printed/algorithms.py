@@ -1,8 +1,8 @@
-"""The paper's Algorithms 1, 2, 4 and 5, as printed and as corrected.
+"""The paper's Algorithms 1 to 5, as printed and as corrected.
 
 ``printed=True`` gives the published form, errors included, so that both can be compared; the
-default is the corrected one. Algorithm 3 (processing a tuple) is compiled into the operator
-(:func:`planning.joins.engine.storage.choose_ordered`).
+default is the corrected one. Of Algorithm 3 (processing a tuple), only the choice of what to
+compare is here: the operator does the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from planning.arrays import FloatArray, IntArray
@@ -104,6 +105,35 @@ def printed_time_correlation_adapt(
     if volume == 0:
         raise ZeroDivisionError("Algorithm 2, line 5: gamma * r * b * lambda_1 * lambda_2 * T_c")
     return Correlation(counts / volume, np.argsort(-counts, kind="stable"))
+
+
+@njit(cache=True, nogil=True)
+def comparisons_in_order(
+    order: IntArray,
+    fraction: float,
+    owed: float,
+    begin: IntArray,
+    end: IntArray,
+    wanted: IntArray,
+) -> float:
+    """Algorithm 3, lines 7-15: r * |W_i| tuples, basic windows in order of priority.
+
+    ``begin`` and ``end`` bound the tuples of each basic window, newest first; ``wanted[j]`` becomes
+    the number of its newest tuples to compare with. Returns what rounding leaves owed to the next
+    tuple.
+    """
+    n = begin.size
+    exact = fraction * (end[0] - begin[n - 1]) + owed
+    left = int(exact)
+    owed = exact - left
+    wanted[:] = 0
+    for k in range(n):
+        if left <= 0:
+            break
+        j = order[k]
+        wanted[j] = min(left, end[j] - begin[j])
+        left -= wanted[j]
+    return owed
 
 
 def direction_adapt(

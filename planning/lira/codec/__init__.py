@@ -103,9 +103,7 @@ def from_document(kind: type[Plan], document: dict[str, Any]) -> Plan:
 
 def to_bytes(plan: Plan) -> bytes:
     """Return the whole plan: frame, curves, tables of levels, and the tree with levels."""
-    contexts, decisions = tree_decisions(
-        plan.partition.symbols, plan.level.astype(np.int64), plan.partition.side, LEVEL_BITS
-    )
+    contexts, decisions = tree_decisions(plan.partition, plan.level, LEVEL_BITS)
     numbers = (getattr(plan, name) for name in SCALARS)
     return b"".join(
         [

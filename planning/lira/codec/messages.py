@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from planning.arrays import FloatArray, frozen
 from planning.errors import ArtifactError, InvalidInput
 from planning.lira.codec import rangecoder
-from planning.lira.codec.treecode import TreeReader, context_count, sent_leaves, tree_decisions
+from planning.lira.codec.treecode import TreeReader, context_count, tree_decisions
 from planning.lira.model import Frame
-from planning.lira.partition.regions import Symbols, padded
+from planning.lira.partition.regions import Symbols
 from planning.packing import Reader, packed
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def encode_map(plan: Plan, load: float | None = None) -> bytes:
 def decode_map(data: bytes) -> tuple[Frame, Decoded]:
     """Read a whole map."""
     reader = Reader(data, "lira map")
-    flags, _ = _header(reader, MAP)
+    flags = _flags(reader, MAP)
     try:
         frame = read_frame(reader)
     except InvalidInput as error:
@@ -96,7 +96,10 @@ def decode_map(data: bytes) -> tuple[Frame, Decoded]:
 
 
 def encode_part(plan: Plan, load: float | None, sent: NDArray[np.bool_]) -> bytes:
-    """Return the rectangles (in preorder) marked in ``sent``, for one station."""
+    """Return the rectangles (in preorder) marked in ``sent``, for one station.
+
+    Whatever holds a marked rectangle is marked too.
+    """
     flags, body = _body(plan, load, sent)
     return HEADER.pack(PART | flags, frame_tag(plan.frame)) + body
 
@@ -104,8 +107,7 @@ def encode_part(plan: Plan, load: float | None, sent: NDArray[np.bool_]) -> byte
 def decode_part(data: bytes, frame: Frame) -> Decoded:
     """Read a station's part, made in the same frame."""
     reader = Reader(data, "part of a lira map")
-    flags, tag = _header(reader, PART)
-    _check_tag(tag, frame)
+    flags = _flags(reader, PART, frame)
     return _read_body(reader.rest(), frame, flags, whole=False)
 
 
@@ -130,8 +132,7 @@ def encode_change(plan: Plan, load: float) -> bytes:
 def decode_change(data: bytes, frame: Frame) -> FloatArray:
     """Return the throttler of every level."""
     reader = Reader(data, "change of a lira map")
-    _, tag = _header(reader, CHANGE)
-    _check_tag(tag, frame)
+    _flags(reader, CHANGE, frame)
     out = np.empty(reader.take(1)[0] + 1)
     steps = TreeReader(reader.rest(), TABLE_CONTEXTS + 1)
     table = _read_table(steps, frame)
@@ -145,41 +146,34 @@ def decode_change(data: bytes, frame: Frame) -> FloatArray:
     return frozen(out)
 
 
-def _header(reader: Reader, wanted: int) -> tuple[int, int]:
-    """Return flags and frame's tag of a message of the wanted kind."""
+def _flags(reader: Reader, wanted: int, frame: Frame | None = None) -> int:
+    """Return the flags of a message of the wanted kind, made in the node's frame if it has one."""
     kind, tag = reader.unpack(HEADER)
     if kind & 0xF0 != wanted or kind & 0x0F not in (0, LEVELS):
         raise ArtifactError(
             f"a message must be of kind {wanted:#04x}, got kind {kind:#04x}; receive it again"
         )
-    return kind & 0x0F, tag
-
-
-def _check_tag(tag: int, frame: Frame) -> None:
-    if tag != frame_tag(frame):
+    if frame is not None and tag != frame_tag(frame):
         raise ArtifactError(
             f"the message belongs to frame {tag:#06x}, this node holds {frame_tag(frame):#06x}; "
             "fetch the stream's frame again"
         )
+    return int(kind & 0x0F)
 
 
 def _body(plan: Plan, load: float | None, sent: NDArray[np.bool_] | None) -> tuple[int, bytes]:
     """Return flags and the range-coded table and tree."""
     if load is None:
-        values, bits = plan.level.astype(np.int64), LEVEL_BITS
+        values, bits = plan.level, LEVEL_BITS
         contexts: list[int] = []
         decisions: list[int] = []
     else:
         used = plan.at(load).throttlers
-        chosen = used
-        if sent is not None:
-            side = plan.frame.side
-            chosen = used[sent_leaves(plan.partition.symbols, sent, padded(side), side)]
-        table, _ = _table(plan.frame, chosen)
+        table, _ = _table(plan.frame, used if sent is None else used[sent[plan.partition.places]])
         contexts, decisions = _table_decisions(plan.frame, table)
         values = np.searchsorted(table, _quantised(plan.frame, used)).astype(np.int64)
         values, bits = np.minimum(values, table.size - 1), _value_bits(table.size)
-    where, what = tree_decisions(plan.partition.symbols, values, plan.frame.side, bits, sent)
+    where, what = tree_decisions(plan.partition, values, bits, sent)
     body = rangecoder.encode(
         np.concatenate([np.array(contexts, np.int32), where + np.int32(TABLE_CONTEXTS)]),
         np.concatenate([np.array(decisions, np.uint8), what]),

@@ -17,6 +17,7 @@ from planning.lira.partition.regions import (
     ACROSS,
     LEAF,
     UPRIGHT,
+    Partition,
     Symbols,
     padded,
     push_halves,
@@ -39,19 +40,20 @@ def context_count(value_bits: int) -> int:
 
 
 def tree_decisions(
-    symbols: Symbols,
-    values: NDArray[np.int64],
-    side: int,
+    partition: Partition,
+    values: NDArray[np.integer],
     value_bits: int,
     sent: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return contexts and bits; ``sent[i]`` tells whether rectangle i (in preorder) is sent."""
-    everything = sent is None
+    symbols, side = partition.symbols, partition.side
     marks = np.ones(symbols.size, np.bool_) if sent is None else sent
+    by_place = np.zeros(symbols.size, np.int64)
+    by_place[partition.places] = values
     room = symbols.size * (3 + 1 + value_bits) + 8
     contexts, bits = np.empty(room, np.int32), np.empty(room, np.uint8)
     used = _emit(
-        symbols, values, marks, everything, padded(side), side, value_bits, contexts, bits
+        symbols, by_place, marks, sent is None, padded(side), side, value_bits, contexts, bits
     )
     return contexts[:used], bits[:used]
 
@@ -104,7 +106,6 @@ def _shape(w, h):  # type: ignore[no-untyped-def]
 def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, bits):  # type: ignore[no-untyped-def]
     """Write the decisions that :func:`_read` takes, in the same order; return how many."""
     used = 0
-    leaf = 0
     previous = -1
     stack, top = walk_from(0, 0, size, size)
     node = 0
@@ -117,9 +118,9 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
             bits[used] = 0 if sent[node] else 1
             used += 1
             if not sent[node]:
-                node, leaf = _skip(symbols, node, leaf, x, y, w, h, side)
+                node = _after(symbols, node)
                 continue
-        symbol = symbols[node]
+        symbol, value = symbols[node], values[node]
         node += 1
         if w > 1 or h > 1:
             contexts[used] = DEPTHS + 3 * level + _shape(w, h)
@@ -128,8 +129,6 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
         if symbol == LEAF:
             if x >= side or y >= side:
                 continue
-            value = values[leaf]
-            leaf += 1
             contexts[used] = VALUE_BASE - SAME_CONTEXTS + (1 if previous >= 0 else 0)
             bits[used] = 1 if value == previous else 0
             used += 1
@@ -151,20 +150,13 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
 
 
 @njit(cache=True)
-def _skip(symbols, node, leaf, x, y, w, h, side):  # type: ignore[no-untyped-def]
-    """Step over a subtree; return the next rectangle and region."""
-    stack, top = walk_from(x, y, w, h)
-    while top > 0:
-        top -= 1
-        x, y, w, h, depth, _ = stack[top]
-        symbol = symbols[node]
+def _after(symbols, node):  # type: ignore[no-untyped-def]
+    """Return the place after a rectangle and all below it."""
+    waiting = 1
+    while waiting > 0:
+        waiting += -1 if symbols[node] == LEAF else 1
         node += 1
-        if symbol == LEAF:
-            if x < side and y < side:
-                leaf += 1
-        else:
-            top = push_halves(stack, top, x, y, w, h, depth, symbol)
-    return node, leaf
+    return node
 
 
 @njit(cache=True)
@@ -214,27 +206,3 @@ def _read(data, state, counts, base, everything, size, side, value_bits, symbols
         used += 1
         top = push_halves(stack, top, x, y, w, h, depth, symbol)
     return used, regions
-
-
-@njit(cache=True)
-def sent_leaves(symbols, sent, size, side):  # type: ignore[no-untyped-def]
-    """Which regions lie below rectangles that are all sent."""
-    out = np.zeros(symbols.size, np.bool_)
-    stack, top = walk_from(0, 0, size, size)
-    node = 0
-    leaf = 0
-    while top > 0:
-        top -= 1
-        x, y, w, h, depth, _ = stack[top]
-        if not sent[node]:
-            node, leaf = _skip(symbols, node, leaf, x, y, w, h, side)
-            continue
-        symbol = symbols[node]
-        node += 1
-        if symbol == LEAF:
-            if x < side and y < side:
-                out[leaf] = True
-                leaf += 1
-        else:
-            top = push_halves(stack, top, x, y, w, h, depth, symbol)
-    return out[:leaf]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from upath import UPath
 
 from planning.arrays import FloatArray
 from planning.demos import land_batch
 from planning.lira.demo.roads import generate_roads
-from planning.lira.demo.trace import Trace, drive
+from planning.lira.demo.trace import drive
 from planning.lira.model import Bounds
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath
 
 def positions(batch: int, definition: Definition[Parameters]) -> dict[str, Any]:
     """Return one batch as columns, by time; every 2,500th row is outside or not a number."""
-    trace = _trace(batch, _side(definition))
-    here = trace.positions[:, ::EVERY_S].astype(np.float64)
-    before = trace.positions[:, [0, *range(EVERY_S - 1, trace.ticks - 1, EVERY_S)]]
+    tracks = _tracks(batch, _side(definition))
+    here = tracks[:, ::EVERY_S].astype(np.float64)
+    before = tracks[:, [0, *range(EVERY_S - 1, SECONDS - 1, EVERY_S)]]
     speed = np.hypot(*(here - before[:, : here.shape[1]]).transpose(2, 0, 1))
     cars, ticks, _ = here.shape
     moment = np.arange(ticks) * EVERY_S
@@ -54,7 +55,7 @@ def queries(
 ) -> list[dict[str, Any]]:
     """Return generated queries, around the cars, as they are written to a queries file."""
     side = _side(definition)
-    crowd = _trace(0, side).positions[:, 0].astype(np.float64)
+    crowd = _tracks(0, side)[:, 0].astype(np.float64)
     rng = np.random.default_rng(SCENARIO)
     centres = crowd[rng.integers(len(crowd), size=count)]
     rows = squares_around(rng, centres, side_m, (0.0, 0.0, side, side))
@@ -81,6 +82,6 @@ def _side(definition: Definition[Parameters]) -> float:
     return float(next(a for a in definition.attributes if a.name == "x").bounds[1])
 
 
-def _trace(batch: int, side: float) -> Trace:
+def _tracks(batch: int, side: float) -> NDArray[np.float32]:
     roads = generate_roads(np.random.default_rng(SCENARIO), side)
     return drive(roads, np.random.default_rng([SCENARIO, batch]), CARS, SECONDS)

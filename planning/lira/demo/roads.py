@@ -22,7 +22,6 @@ LATTICE_M = 400.0
 ARTERIAL_EVERY = 5
 PIECE_M = 160.0
 SWAY_M = (6.0, 3.0, 6.0, 2.0)  # how far a road leaves the straight line, by class
-SIDE_M = 14142.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +38,6 @@ class RoadNetwork:
         Junction at the arc's end and the class of road.
     arc_volume
         Traffic volume; both directions of a road have the same.
-    side_m
-        The network covers [0, side_m]².
     """
 
     junctions: FloatArray
@@ -49,7 +46,6 @@ class RoadNetwork:
     arc_to: IntArray
     arc_kind: IntArray
     arc_volume: FloatArray
-    side_m: float
 
     @property
     def arc_length(self) -> FloatArray:
@@ -58,8 +54,8 @@ class RoadNetwork:
         return np.asarray(np.hypot(step[:, 0], step[:, 1]))
 
 
-def generate_roads(rng: np.random.Generator, side_m: float = SIDE_M) -> RoadNetwork:
-    """Draw a network; the same generator state gives the same roads."""
+def generate_roads(rng: np.random.Generator, side_m: float) -> RoadNetwork:
+    """Draw a network over [0, side_m]²; the same generator state gives the same roads."""
     check_between("side_m", side_m, 2000, 1e6, remedy="give the side of the square in metres")
     towns = _towns(rng, side_m)
     points, edges, kinds = _lattice(rng, side_m, towns)
@@ -67,7 +63,7 @@ def generate_roads(rng: np.random.Generator, side_m: float = SIDE_M) -> RoadNetw
         _expressway(rng, side_m, points, edges, kinds)
     position, ends, kind = _pieces(rng, np.array(points), np.array(edges), np.array(kinds))
     ends, kind, position = _connected(ends, kind, position)
-    return _network(np.clip(position, 0.5, side_m - 0.5), ends, kind, towns, side_m)
+    return _network(np.clip(position, 0.5, side_m - 0.5), ends, kind, towns)
 
 
 def _towns(rng: np.random.Generator, side: float) -> FloatArray:
@@ -191,7 +187,7 @@ def _connected(
 
 
 def _network(
-    position: FloatArray, ends: IntArray, kind: IntArray, towns: FloatArray, side: float
+    position: FloatArray, ends: IntArray, kind: IntArray, towns: FloatArray
 ) -> RoadNetwork:
     middle = 0.5 * (position[ends[:, 0]] + position[ends[:, 1]])
     busy = _intensity(middle, towns)
@@ -204,6 +200,4 @@ def _network(
     first = np.searchsorted(start[order], np.arange(len(position) + 1))
     both = np.concatenate([kind, kind])[order]
     volumes = np.concatenate([volume, volume])[order]
-    return RoadNetwork(
-        position, first.astype(np.int64), start[order], stop[order], both, volumes, side
-    )
+    return RoadNetwork(position, first.astype(np.int64), start[order], stop[order], both, volumes)

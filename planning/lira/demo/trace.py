@@ -1,20 +1,17 @@
-"""Cars on a road network, second by second: the trace that LIRA is tried on (Section 4.2).
+"""Cars on a road network, second by second: what LIRA is tried on (Section 4.2).
 
 A car follows an arc at its class's speed times the driver's own factor, speeds up and slows down
 within limits, slows for bends, sometimes waits at a junction, and turns according to traffic
-volume. Everything is drawn from one seed; a trace is the same on every machine.
+volume. Everything is drawn from one seed; the tracks are the same on every machine.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from planning.errors import InvalidInput
-from planning.lira.demo.roads import SIDE_M, SPEED_MPS, RoadNetwork, generate_roads
+from planning.lira.demo.roads import SPEED_MPS, RoadNetwork
 
 ACCELERATION = 1.8  # m/s²
 BRAKING = 2.5
@@ -22,52 +19,13 @@ STOP_PROBABILITY = (0.25, 0.3, 0.1, 0.0)  # at a junction, by class of road
 LONGEST_STOP_S = 35.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trace:
-    """Positions of every node at every tick.
+def drive(
+    roads: RoadNetwork, rng: np.random.Generator, cars: int, seconds: int
+) -> NDArray[np.float32]:
+    """Put cars on the arcs in proportion to volume · length / speed, and let them drive.
 
-    ``positions[node, tick]`` is (x, y) in metres; ticks are ``tick_s`` apart. Rows of a node that
-    is not there yet, or no longer, are NaN.
+    Returns (x, y) in metres, ``[car, second]``.
     """
-
-    positions: NDArray[np.float32]
-    tick_s: float
-    bounds: tuple[float, float, float, float]  # x_low, y_low, x_high, y_high
-
-    @property
-    def nodes(self) -> int:
-        """Number of mobile nodes n."""
-        return int(self.positions.shape[0])
-
-    @property
-    def ticks(self) -> int:
-        """Number of ticks."""
-        return int(self.positions.shape[1])
-
-    def part(self, start: int, stop: int) -> Trace:
-        """Return ticks start … stop − 1."""
-        return Trace(self.positions[:, start:stop], self.tick_s, self.bounds)
-
-
-def generate_trace(
-    seed: int, cars: int = 10_000, seconds: int = 3600, side_m: float = SIDE_M
-) -> Trace:
-    """Drive ``cars`` cars for ``seconds`` seconds on roads drawn from ``seed``.
-
-    >>> generate_trace(1, cars=5, seconds=10, side_m=3000).positions.shape
-    (5, 10, 2)
-    """
-    if cars < 1 or seconds < 2:
-        raise InvalidInput(
-            f"a trace needs at least 1 car and 2 seconds, got {cars} cars and {seconds} seconds"
-        )
-    rng = np.random.default_rng(seed)
-    roads = generate_roads(rng, side_m)
-    return drive(roads, rng, cars, seconds)
-
-
-def drive(roads: RoadNetwork, rng: np.random.Generator, cars: int, seconds: int) -> Trace:
-    """Put cars on the arcs in proportion to volume · length / speed, and let them drive."""
     speed = np.asarray(SPEED_MPS)[roads.arc_kind]
     mass = roads.arc_volume * roads.arc_length / speed
     arc = rng.choice(mass.size, size=cars, p=mass / mass.sum())
@@ -78,8 +36,7 @@ def drive(roads: RoadNetwork, rng: np.random.Generator, cars: int, seconds: int)
         arc, rng.random(cars), np.clip(rng.normal(1.0, 0.1, cars), 0.7, 1.3),
         rng.integers(1, 2**62, size=cars),
     )  # fmt: skip
-    side = roads.side_m
-    return Trace(positions, 1.0, (0.0, 0.0, side, side))
+    return positions
 
 
 @njit(cache=True)

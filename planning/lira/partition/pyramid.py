@@ -87,14 +87,3 @@ def halvings(split, bottom, splits):  # type: ignore[no-untyped-def]
                 depth += 3
         used += 1
     return symbols[:used]
-
-
-@njit(cache=True)
-def read_sums(sums, rectangles, size):  # type: ignore[no-untyped-def]
-    """Return the sums of regions that are nodes of the quad-tree."""
-    of_regions = np.empty(rectangles.shape[0])
-    for i in range(rectangles.shape[0]):
-        x, y, w, _ = rectangles[i]
-        across = size // w
-        of_regions[i] = sums[(across * across - 1) // 3 + (y // w) * across + x // w]
-    return of_regions

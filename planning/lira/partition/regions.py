@@ -35,11 +35,14 @@ class Partition:
         The tree in preorder.
     rectangles
         Row i: (ix, iy, width, height) of region i in cells, clipped to the grid.
+    places
+        Where the leaf of region i stands in ``symbols``.
     """
 
     side: int
     symbols: Symbols
     rectangles: IntArray
+    places: IntArray
 
     @classmethod
     def of(cls, side: int, symbols: Symbols) -> Partition:
@@ -59,7 +62,7 @@ class Partition:
         kept[:, 2] = np.minimum(kept[:, 2], side - kept[:, 0])
         kept[:, 3] = np.minimum(kept[:, 3], side - kept[:, 1])
         kept.flags.writeable = False
-        return cls(side, symbols, kept)
+        return cls(side, symbols, kept, np.flatnonzero(symbols == LEAF)[inside])
 
     @classmethod
     def even(cls, side: int, regions: int, *, at_most: bool = False) -> Partition:
@@ -73,7 +76,10 @@ class Partition:
         nearest = np.floor if at_most else np.ceil
         levels = max(0, int(nearest(np.log2(max(regions, 1)))))
         levels = min(levels, 2 * int(np.log2(padded(side))))
-        return cls.of(side, _even_symbols(levels))
+        symbols = [LEAF]
+        for level in reversed(range(levels)):  # halved alternately, first across
+            symbols = [ACROSS if level % 2 == 0 else UPRIGHT, *symbols, *symbols]
+        return cls.of(side, np.array(symbols, dtype=np.uint8))
 
     @property
     def regions(self) -> int:
@@ -116,30 +122,10 @@ def grid_side(regions: int) -> int:
     return 1 << max(0, int(np.floor(np.log2(FINENESS * np.sqrt(regions)) + 1e-12)))
 
 
-def _even_symbols(levels: int) -> Symbols:
-    """Halve alternately, first across, down to 2^levels equal leaves."""
-    out: list[int] = []
-
-    def visit(depth: int) -> None:
-        if depth == levels:
-            out.append(LEAF)
-            return
-        out.append(ACROSS if depth % 2 == 0 else UPRIGHT)
-        visit(depth + 1)
-        visit(depth + 1)
-
-    visit(0)
-    return np.array(out, dtype=np.uint8)
-
-
 @njit(cache=True)
 def _leaves(symbols, side):  # type: ignore[no-untyped-def]
     """Rectangles of the leaves, and how many symbols were used (−1: halved a single cell)."""
-    leaves = 0
-    for s in symbols:
-        if s == LEAF:
-            leaves += 1
-    out = np.empty((leaves, 4), np.int64)
+    out = np.empty((np.sum(symbols == LEAF), 4), np.int64)
     stack, top = walk_from(0, 0, side, side)
     used = 0
     leaf = 0

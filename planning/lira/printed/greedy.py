@@ -44,8 +44,7 @@ def greedy_increment(
     m = np.ascontiguousarray(importance, dtype=np.float64)
     w = np.ascontiguousarray(weight, dtype=np.float64)
     if fairness_threshold == 0:
-        convex = ReductionCurve(curve.thresholds, curve.hull, curve.hull)
-        return np.full(m.size, convex.inverse(z))
+        return np.full(m.size, uniform_threshold(curve.thresholds, curve.hull, z))
     throttlers = _compiled(
         m, w, curve.thresholds, curve.hull, float(fairness_threshold), z, float(w.sum())
     )
@@ -110,3 +109,20 @@ def increment(
 
 
 _compiled = njit(cache=True)(increment)
+
+
+def uniform_threshold(d: Any, f: Any, z: float) -> float:
+    """Return Uniform Δ: the smallest threshold with f(Δ) ≤ z, f linear between the breakpoints d.
+
+    Δmax if there is none.
+
+    >>> uniform_threshold([5.0, 10.0, 15.0], [1.0, 0.5, 0.3], 0.75)
+    7.5
+    """
+    check_between("throttle_fraction", z, 0, 1, remedy="pass a fraction")
+    for k in range(len(d) - 1):
+        if f[k + 1] <= z:
+            fall = f[k] - f[k + 1]
+            share = (f[k] - z) / fall if fall > 0 else 0.0
+            return float(max(d[k] + share * (d[k + 1] - d[k]), d[0]))
+    return float(d[-1])

@@ -63,8 +63,19 @@ def grid_reduce_sums(
     partition = Partition.of(side, symbols)
     if size != side:
         return partition, partition.sums(nodes), partition.sums(queries)
-    n, m = (pyramid.read_sums(tree, partition.rectangles, size) for tree in (n_tree, m_tree))
+    n, m = (_read_sums(tree, partition.rectangles, size) for tree in (n_tree, m_tree))
     return partition, n, m
+
+
+@njit(cache=True)
+def _read_sums(sums, rectangles, size):  # type: ignore[no-untyped-def]
+    """Return the sums of regions that are nodes of the quad-tree."""
+    of_regions = np.empty(rectangles.shape[0])
+    for i in range(rectangles.shape[0]):
+        x, y, w, _ = rectangles[i]
+        across = size // w
+        of_regions[i] = sums[(across * across - 1) // 3 + (y // w) * across + x // w]
+    return of_regions
 
 
 @njit(cache=True)

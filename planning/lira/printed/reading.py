@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from planning.lira.model import ReductionCurve
-from planning.lira.printed.greedy import increment
+from planning.lira.printed.greedy import increment, uniform_threshold
 
 
 @dataclass(slots=True)
@@ -66,15 +66,6 @@ def grid_reduce(root: TreeNode, curve: ReductionCurve, regions: int, z: float) -
         for child in node.children:
             insert(child)
     return leaves + [row[-1] for row in heap]
-
-
-def uniform_threshold(d: list[float], f: list[float], z: float) -> float:
-    """Return the smallest Δ with f(Δ) ≤ z; Δmax if there is none."""
-    for k in range(len(d) - 1):
-        if f[k + 1] <= z:
-            fall = f[k] - f[k + 1]
-            return max(d[k] + (f[k] - z) / fall * (d[k + 1] - d[k]) if fall > 0 else d[k], d[0])
-    return d[-1]
 
 
 def accuracy_gain(

@@ -56,7 +56,9 @@ def build(partition: Partition, dimensions: int) -> Lookup:
             # Buckets span the cuts only: beyond them the rank is known.
             first[k], span = cuts[0], cuts[-1] - cuts[0]
             scale[k] = (buckets - 1) / span if span > 0 else 0.0
-        filled = np.bincount(bucket_of(cuts, first[k], scale[k], buckets), minlength=buckets)
+        # Exactly as the kernels compute a bucket.
+        bucket = np.clip((cuts - first[k]) * scale[k], 0.0, buckets - 1.0).astype(np.int64)
+        filled = np.bincount(bucket, minlength=buckets)
         start[k, :-1] = np.cumsum(filled) - filled
         start[k, -1] = slabs[k] - 1
         compares[k] = filled.max(initial=0)
@@ -76,11 +78,6 @@ def build(partition: Partition, dimensions: int) -> Lookup:
     return Lookup(first, scale, start, table, compares, fits, cells, bitmaps, offset)
 
 
-def bucket_of(values: FloatArray, first: float, scale: float, buckets: int) -> IntArray:
-    """Return the bucket of each value, exactly as the kernels compute it."""
-    return np.clip((values - first) * scale, 0.0, buckets - 1.0).astype(np.int64)
-
-
 def _cells(
     partition: Partition, per_axis: list[FloatArray], slabs: IntArray
 ) -> NDArray[np.int32]:
@@ -95,20 +92,16 @@ def _cells(
 
 def _bitmaps(partition: Partition, per_axis: list[FloatArray]) -> NDArray[np.uint64]:
     low, high = _corners(partition, len(per_axis))
-    rows = []
+    touches = []
     for k, cuts in enumerate(per_axis):
         # Slab r begins at cut r - 1; the last row, for NaN, touches no region.
         slab = np.concatenate([[-np.inf], cuts, [np.inf]])[:, None]
-        rows.append(_packed((low[None, :, k] <= slab) & (slab < high[None, :, k])))
-    return np.vstack(rows)
+        touches.append((low[None, :, k] <= slab) & (slab < high[None, :, k]))
+    padded = np.pad(np.vstack(touches), ((0, 0), (0, -len(low) % 64)))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def _corners(partition: Partition, dimensions: int) -> tuple[FloatArray, FloatArray]:
     """Return the corners of the regions in unbounded space."""
     unbounded = np.full(dimensions, np.inf)
     return partition.bounds(-unbounded, unbounded)
-
-
-def _packed(touches: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    padded = np.pad(touches, ((0, 0), (0, -touches.shape[1] % 64)))
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)

@@ -46,15 +46,6 @@ PARTITIONERS: Mapping[PartitionerName, Partitioner] = {
 }
 
 
-def get(name: PartitionerName) -> Partitioner:
-    """Return the partitioner called ``name``.
-
-    >>> get("cost_tree") is cost_tree.partition
-    True
-    """
-    return PARTITIONERS[name]
-
-
 def divide(sample: FloatArray, definition: Definition[Parameters], asked: Queries) -> Partition:
     """Divide the space into regions from the sample U and the queries.
 
@@ -69,7 +60,7 @@ def divide(sample: FloatArray, definition: Definition[Parameters], asked: Querie
     orders = code_orders(inside, asked, space)
     arranged = Partition.from_nested(None, orders).arranged(inside)
     seen = Sample(arranged, queries.arranged(asked, orders), space.low, space.high, discrete)
-    made = get(parameters.partitioner)(seen, parameters)
+    made = PARTITIONERS[parameters.partitioner](seen, parameters)
     partition = replace(made, orders=orders)
     return replace(partition, seen=frozen_ints(partition.count(shown)))
 

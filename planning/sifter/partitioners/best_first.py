@@ -17,13 +17,16 @@ from planning.arrays import FloatArray
 from planning.sifter.model import LEAF, Partition
 from planning.sifter.partitioners.sample import Sample
 from planning.sifter.partitioners.trees import cut_between, partition_of
+from planning.sifter.queries.matching import hit_counts
 
 VOLUME, COUNT, DIVERSITY = 0, 1, 2
 
 
 def grow(sample: Sample, points: FloatArray, regions: int, rule: int) -> Partition:
     """Split by ``rule`` until there are ``regions`` regions or no split brings anything."""
-    hits = sample.hits.astype(np.float64) if rule == DIVERSITY else np.zeros(len(points))
+    hits = np.zeros(len(points))
+    if rule == DIVERSITY:
+        hits += hit_counts(points, sample.queries)
     whole = (np.ascontiguousarray(points), hits, sample.low, sample.high, sample.discrete)
     return partition_of(*_grow(*whole, rule, 2 * regions - 1))
 

@@ -89,13 +89,14 @@ def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
 
 
 @njit(cache=True)
-def grow(masses: Any, prices: Any, nodes: Any, low: Any, high: Any) -> int:
+def grow(
+    masses: Any, prices: Any, nodes: Any, low: Any, high: Any, by_point: Any, by_center: Any
+) -> int:
     """Overgrow a k-d tree best first; return the number of nodes.
 
-    Points and centers are sorted once per axis; a cut divides the sorted lists and keeps their
-    order, so a level of the tree costs linear time.
+    ``by_point`` and ``by_center`` list points and centers in order, axis by axis; a cut divides the
+    sorted lists and keeps their order, so a level of the tree costs linear time.
     """
-    by_point, by_center = _sorted(masses.points), _sorted(masses.centers)
     boxes = masses.box_low.shape[0]
     pool = np.arange(4 * boxes + 1)
     in_pool = boxes
@@ -132,14 +133,6 @@ def grow(masses: Any, prices: Any, nodes: Any, low: Any, high: Any) -> int:
             _find_cut(masses, prices, by_point, by_center, pool, nodes, child)
         used += 2
     return used
-
-
-@njit(cache=True)
-def _sorted(points: Any) -> Any:
-    order = np.empty((points.shape[1], points.shape[0]), np.int64)
-    for k in range(points.shape[1]):
-        order[k] = np.argsort(points[:, k], kind="mergesort")
-    return order
 
 
 @njit(cache=True)

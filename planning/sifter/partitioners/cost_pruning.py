@@ -66,14 +66,13 @@ def prune(axis: Any, left: Any, value: Any, regions: int) -> Any:
 
 
 @njit(cache=True)
-def multipliers(
-    f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float, lam: Any, share: Any
-) -> None:
+def multipliers(f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float) -> Any:
     """Read the multiplier at each budget off the exact path of the chosen leaves.
 
-    ``share`` is the weight of a region without queries: 1 while the group item is untouched,
-    delta once it is full.
+    Returned beside it is the weight of a region without queries: 1 while the group item is
+    untouched, delta once it is full.
     """
+    lam, share = np.zeros(needs.size), np.ones(needs.size)
     members = np.flatnonzero(chosen & ~free)
     open_f = 0.0
     for node in np.flatnonzero(chosen & free):
@@ -89,7 +88,6 @@ def multipliers(
     order = np.argsort(ratio, kind="mergesort")
     for i in range(needs.size):
         need = needs[i] - open_f
-        lam[i], share[i] = 0.0, 1.0
         passed_group = False
         for j in range(members.size + 1):
             if need <= 0.0:
@@ -105,3 +103,4 @@ def multipliers(
             if j < members.size and ratio[order[j]] < np.inf:
                 lam[i] = ratio[order[j]]
                 need -= delta * f[members[order[j]]]
+    return lam, share

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray
 from planning.sifter.model import LEAF, Partition
 from planning.sifter.parameters import Parameters
 from planning.sifter.partitioners import cost_growth as growth
@@ -56,30 +55,18 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
         sample.queries.low, sample.queries.high, sample.discrete,
     )  # fmt: skip
     prices = growth.Prices(LEAST * total, MOST * total, float(free), delta, SMALLEST)
-    nodes = growth.empty_nodes(2 * most - 1, sample.dimensions)
-    used = growth.grow(masses, prices, nodes, sample.low, sample.high)
+    nodes = growth.empty_nodes(2 * most - 1, sample.low.size)
+    orders = (p.T.argsort(kind="stable") for p in (sample.points, sample.query_centers))
+    used = growth.grow(masses, prices, nodes, sample.low, sample.high, *orders)
     axis, cut, left, f, a, free = (column[:used] for column in nodes[:6])
     budgets = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     chosen = axis == LEAF
     for _ in range(ROUNDS):
-        value = _values(f, a, free, chosen, budgets, delta, LEAST_MULTIPLIER * total)
+        # What every node would bring as a leaf, at the multipliers of the chosen leaves.
+        multiplier, share = pruning.multipliers(f, a, free, chosen, budgets, delta)
+        multiplier = np.maximum(multiplier, LEAST_MULTIPLIER * total)
+        value = np.zeros(used)
+        for lam, weight in zip(multiplier, share, strict=True):
+            value += np.where(free, weight * lam * f, delta * np.maximum(0.0, lam * f - a))
         chosen = pruning.prune(axis, left, value, parameters.regions)
     return partition_of(np.where(chosen, LEAF, axis), cut, left)
-
-
-def _values(
-    f: FloatArray,
-    a: FloatArray,
-    free: BoolArray,
-    chosen: BoolArray,
-    budgets: FloatArray,
-    delta: float,
-    least: float,
-) -> FloatArray:
-    """Return what every node would bring as a leaf, at the multipliers of the chosen leaves."""
-    multiplier, share = np.zeros(budgets.size), np.zeros(budgets.size)
-    pruning.multipliers(f, a, free, chosen, budgets, delta, multiplier, share)
-    value = np.zeros(len(f))
-    for lam, weight in zip(np.maximum(multiplier, least), share, strict=True):
-        value += np.where(free, weight * lam * f, delta * np.maximum(0.0, lam * f - a))
-    return value

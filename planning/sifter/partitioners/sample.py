@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import BoolArray, FloatArray
 from planning.sifter.queries import Queries
-from planning.sifter.queries.matching import hit_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,16 +20,6 @@ class Sample:
     low: FloatArray
     high: FloatArray
     discrete: BoolArray
-
-    @property
-    def dimensions(self) -> int:
-        """Return n, the number of attributes."""
-        return int(self.low.size)
-
-    @cached_property
-    def hits(self) -> IntArray:
-        """Number of queries that each point satisfies (Section V-B)."""
-        return hit_counts(self.points, self.queries)
 
     @cached_property
     def query_centers(self) -> FloatArray:

@@ -15,9 +15,9 @@ from planning.sifter.partitioners.sample import Sample
 
 def uniform_grid(sample: Sample, regions: int) -> Partition:
     """Divide every axis into u equal slabs."""
-    u = slabs_per_axis(regions, sample.dimensions)
+    u = slabs_per_axis(regions, sample.low.size)
     root: Nested = None
-    for axis in reversed(range(sample.dimensions)):
+    for axis in reversed(range(sample.low.size)):
         edges = np.linspace(sample.low[axis], sample.high[axis], u + 1)[1:-1]
         if sample.discrete[axis]:
             edges = np.unique(np.round(edges))
@@ -28,7 +28,7 @@ def uniform_grid(sample: Sample, regions: int) -> Partition:
 
 def equi_depth(sample: Sample, points: FloatArray, regions: int) -> Partition:
     """Cut the space, axis after axis, into u slabs that hold equally many ``points``."""
-    u = slabs_per_axis(regions, sample.dimensions)
+    u = slabs_per_axis(regions, sample.low.size)
     return Partition.from_nested(_equal_depth(points, u, sample.discrete))
 
 

@@ -6,8 +6,6 @@ after which the right one stands.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -25,24 +23,13 @@ def partition_of(axis: IntArray, cut: FloatArray, left: IntArray) -> Partition:
     >>> partition_of(axis, cut, np.array([1, 3, 0, 0, 0])).cut.tolist()
     [0.5, 0.2, 0.0, 0.0, 0.0]
     """
-    dimension, cuts = _preorder(axis, cut, left)
-    return Partition(frozen_ints(dimension), frozen(cuts))
-
-
-@njit(cache=True)
-def _preorder(axis: Any, cut: Any, left: Any) -> Any:
-    """Return axes and cuts in preorder."""
-    dimension, cuts = np.empty(axis.size, np.int64), np.zeros(axis.size)
-    stack = np.empty(axis.size + 1, np.int64)
-    stack[0] = 0
-    depth, used = 1, 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        dimension[used] = axis[node]
-        if axis[node] != LEAF:
-            cuts[used] = cut[node]
-            stack[depth], stack[depth + 1] = left[node] + 1, left[node]
-            depth += 2
-        used += 1
-    return dimension[:used], cuts[:used]
+    inner, children = (axis != LEAF).tolist(), left.tolist()
+    order: list[int] = []
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if inner[node]:
+            waiting += [children[node] + 1, children[node]]
+    cuts = np.where(axis[order] == LEAF, 0.0, cut[order])
+    return Partition(frozen_ints(axis[order]), frozen(cuts))

@@ -108,13 +108,8 @@ def _runs(positions: list[int]) -> list[tuple[float, float]]:
     >>> _runs([0, 1, 4])
     [(0.0, 2.0), (4.0, 5.0)]
     """
-    runs: list[tuple[float, float]] = []
-    for position in positions:
-        if runs and runs[-1][1] == position:
-            runs[-1] = (runs[-1][0], position + 1.0)
-        else:
-            runs.append((float(position), position + 1.0))
-    return runs
+    runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return [(float(run[0]), float(run[-1]) + 1.0) for run in runs if run.size]
 
 
 def of(definition: Definition[Parameters]) -> Queries:

@@ -60,7 +60,7 @@ class PointIndex(NamedTuple):
 
 
 def hit_counts(points: FloatArray, queries: Queries) -> IntArray:
-    """Return the number of queries that each point satisfies.
+    """Return the number of queries that each point satisfies (Section V-B).
 
     >>> from planning.sifter.queries import boxes
     >>> two = boxes(np.array([[0.0], [0.5]]), np.array([[1.0], [1.0]]))

@@ -69,18 +69,15 @@ class _Condition:
                 self._compared(exp.GTE, node.this, low), self._compared(exp.LTE, node.this, high)
             )
         if isinstance(node, exp.In):
-            return self._union(node.this, node.expressions)
+            union: list[Box] = []
+            for constant in node.expressions:
+                union += difference(self._compared(exp.EQ, node.this, constant), union)
+            return union
         if isinstance(node, exp.NEQ):
             return difference(self._whole(), self._compared(exp.EQ, node.this, node.expression))
         if isinstance(node, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)):
             return self._compared(type(node), node.this, node.expression)
         raise self._error("comparisons joined by AND, OR and NOT", node)
-
-    def _union(self, column: Any, constants: list[Any]) -> list[Box]:
-        union: list[Box] = []
-        for constant in constants:
-            union += difference(self._compared(exp.EQ, column, constant), union)
-        return union
 
     def _compared(self, operator: Any, left: Any, right: Any) -> list[Box]:
         if not isinstance(left, exp.Column) and isinstance(right, exp.Column):

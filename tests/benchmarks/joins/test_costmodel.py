@@ -8,7 +8,7 @@ import pytest
 from benchmarks.joins import costmodel, experiments
 from benchmarks.joins.scene import BUDGET, Scene, best_value, outputs
 from benchmarks.joins.strategies import Fixed
-from planning.joins.demo import Workload
+from benchmarks.joins.workload import Workload
 from planning.joins.engine import Selection
 from planning.joins.model import Condition, Windows, tuples
 from planning.joins.program import optimum

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.joins import recorded
-from benchmarks.joins.reference import ScanJoin
+from benchmarks.joins.reference import ScanJoin, sets_of
 from planning.joins import simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.model import merge
@@ -41,8 +41,8 @@ def test_the_inverted_index_joins_real_keyword_sets_completely(shared_data: Path
     scan = ScanJoin(pair.windows, pair.condition)
     wanted = {
         p
-        for t, s in enumerate(stream)
-        for p in scan.push(int(s), float(batch.time[t]), batch.set_of(t))
+        for s, time, items in zip(stream, batch.time, sets_of(batch), strict=True)
+        for p in scan.push(int(s), float(time), items)
     }
     assert set(zip(matches.left.tolist(), matches.right.tolist(), strict=True)) == wanted
     assert np.unique(matches.left).size > 10

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.lira.fleet import Fleet, ThresholdMap, reference_run
+from benchmarks.lira.trace import Trace, generate_trace
 from planning.errors import InvalidInput
-from planning.lira.demo.trace import Trace, generate_trace
 from planning.lira.statistics import replay
 
 SPACE = (0.0, 0.0, 1000.0, 1000.0)

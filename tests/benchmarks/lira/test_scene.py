@@ -8,8 +8,8 @@ import pytest
 from benchmarks.lira.bench import Bench
 from benchmarks.lira.fleet import ThresholdMap
 from benchmarks.lira.recorded import dense_trace, load_tracks
+from benchmarks.lira.trace import generate_trace
 from planning.errors import StatisticsError
-from planning.lira.demo.trace import generate_trace
 
 
 @pytest.mark.parametrize("z", [0.4, 0.6])

@@ -7,7 +7,24 @@ import numpy as np
 import pytest
 
 from benchmarks.sifter.experiments import EXPERIMENTS
-from benchmarks.sifter.reproduce import reproduce
+from benchmarks.sifter.reproduce import draw_quality, reproduce
+from benchmarks.sifter.scene import drawn
+from planning.sifter.demo import Settings
+
+
+def test_quality_is_drawn_beside_random_dropping():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots()
+    draw_quality(drawn(Settings("SKEW", "SKEW"), 1, fresh=100).plan("cost_tree", 8), axes)
+    ours, random = (line.get_ydata() for line in axes.lines)
+    assert ours[0] == pytest.approx(random[0])
+    assert ours[-1] == pytest.approx(random[-1])
+    assert (ours[1:-1] > random[1:-1]).all()
+    pyplot.close(figure)
 
 
 @pytest.mark.slow

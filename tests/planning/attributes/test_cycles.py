@@ -99,6 +99,14 @@ def test_a_divisor_adds_nothing_to_the_cid() -> None:
     assert cycle.length == 12
 
 
+def test_lengths_combine_by_least_common_multiple() -> None:
+    """The paper multiplies, which is right for coprime lengths only."""
+    i = np.arange(2400)
+    coprime, sharing = {"a": i % 3, "b": i % 4}, {"a": i % 4, "b": i % 6}
+    assert [detect(coprime, detector=d).length for d in ("votes", "exact")] == [12, 12]
+    assert [detect(sharing, detector=d).length for d in ("votes", "exact")] == [12, 24]
+
+
 def test_the_first_of_several_candidates_is_chosen() -> None:
     i = np.arange(2400)
     cycle = detect({"code": (i % 12) * 7, "name": np.array([f"s{k}" for k in i % 12])})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from planning.attributes import planner, program
+from planning.attributes.plan import Plan
 from planning.attributes.statistics import build
 from planning.examples import demo_definition, demo_samples, demo_statistics
 from planning.streams import StreamDefinition
@@ -25,11 +25,32 @@ def test_a_plan_is_as_near_to_the_best_as_it_says(method: str, points: int) -> N
     statistics = demo_statistics("attributes")
     plan = planner.plan(statistics, definition)
     status = planner.solver_status(plan, definition)
-    within = float(re.fullmatch(r"within (\S+)", status)[1])  # type: ignore[index]
+    within = 0.0 if status == "exact" else float(status.removeprefix("within "))
+    assert plan.complete == (status == "exact")
     just_below = plan.ratio[np.linspace(1, len(plan.ratio) - 1, 5).astype(int)] - 1e-6
     for load in (*just_below.tolist(), 0.5):
         best = program.solve(statistics, definition, load)
         assert 1.0 - plan.predicted_quality(load) - best.loss <= within + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("method", "points", "exact"),
+    [("on_change", 256, False), ("on_change", 1024, True), ("periods", 100, False),
+     ("periods", 256, True), ("selection", 8, False), ("selection", 64, True)],
+)  # fmt: skip
+def test_only_a_plan_that_holds_every_point_is_exact(
+    method: str, points: int, exact: bool
+) -> None:
+    definition = demo(method=method, frontier_points=points)
+    plan = planner.plan(demo_statistics("attributes"), definition)
+    assert (planner.solver_status(plan, definition) == "exact") == exact
+
+
+def test_a_plan_that_was_read_back_claims_no_more_than_its_points_show() -> None:
+    definition = demo(method="periods")
+    plan = planner.plan(demo_statistics("attributes"), definition)
+    again = Plan.from_bytes(plan.to_bytes())
+    assert planner.solver_status(again, definition).startswith("within ")
 
 
 def test_the_papers_ranking_is_a_heuristic() -> None:

@@ -51,6 +51,7 @@ def definition(columns: dict[str, Any], **parameters: Any) -> StreamDefinition:
 def agree(columns: dict[str, Any], stream: StreamDefinition, loads: tuple[float, ...]) -> None:
     statistics = build(columns, stream)
     plan = planner.plan(statistics, stream)
+    assert planner.solver_status(plan, stream) == "exact"
     for load in (float(plan.ratio[0]) + 1e-6, *loads):
         best = program.solve(statistics, stream, load)
         bound = program.solve(statistics, stream, load, relaxed=True)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.attributes.experiments import window_bytes
 from benchmarks.attributes.workload import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
 from planning.attributes.shedder import Shedder
-from planning.attributes.simulate import window_bytes
 from planning.errors import InvalidInput
 
 METHODS = ("paper", "selection", "periods", "on_change")
@@ -177,6 +177,19 @@ def test_a_falling_capacity_is_obeyed_at_once() -> None:
     shedder.set_load(0.3)
     later = shedder.send(rows_of(SAMPLES, 210, 420)).bytes
     assert window_bytes(later, plan.window).max() <= plan.capacity_bytes(0.3)
+
+
+def test_the_load_is_followed_up_and_down() -> None:
+    samples = stream(np.random.default_rng(12), cycles=200, lengths=(12,))
+    plan = planned(samples, method="periods")
+    shedder = Shedder(plan, 0.9)
+    shedder.send(rows_of(samples, 0, 1000))
+    shedder.set_load(0.3)
+    less = shedder.send(rows_of(samples, 1000, 2000)).bytes
+    assert window_bytes(less[12:], plan.window).max() <= plan.capacity_bytes(0.3)
+    shedder.set_load(1.0)
+    whole = shedder.send(rows_of(samples, 2000, 2400)).bytes
+    assert (whole == 24 + np.char.str_len(samples["key0"][2000:])).all()
 
 
 @pytest.mark.parametrize("load", [-0.1, 1.1, float("nan")])

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.attributes import recorded
+from benchmarks.attributes.experiments import window_bytes
 from benchmarks.attributes.workload import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan, plan_samples
-from planning.attributes.simulate import (
-    Trace,
-    drop_tuples,
-    full_bytes,
-    measure,
-    replay,
-    window_bytes,
-)
+from planning.attributes.simulate import Trace, drop_tuples, full_bytes, measure, replay
 from planning.attributes.statistics import build
 
 
@@ -81,12 +75,3 @@ def test_tuple_dropping_keeps_the_fraction_of_every_entity() -> None:
         assert drop_tuples(plan, trace, load).bytes.sum() == pytest.approx(
             load * full_bytes(plan, trace), rel=0.01
         )
-
-
-def test_a_replay_follows_the_load() -> None:
-    samples = stream(np.random.default_rng(12), cycles=200, lengths=(12,))
-    plan = planned(samples, method="periods")
-    trace = Trace.of(plan, samples)
-    sent = replay(plan, trace, 0.9, changes=[(1000, 0.3), (2000, 1.0)]).bytes
-    assert window_bytes(sent[1012:2000], plan.window).max() <= plan.capacity_bytes(0.3)
-    assert (sent[2000:] == 24 + np.char.str_len(samples["key0"][2000:])).all()

@@ -117,36 +117,36 @@ def test_simulate_at_any_load(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("code", "command", "message"),
     [
-        (("show", "nope"), 6, "stream nope has no published plan"),
-        (("plan", "nope"), 1, "stream must be one that"),
-        (("plan", "ticks", "--set", "regions=zero"), 1, "headgate: overrides of stream ticks: p"),
-        (("plan", "ticks", "--set", "regions"), 1, "--set must be name=value"),
-        (("simulate", "ticks", "--loads", "half"), 1, "numbers separated by commas"),
-        (("simulate", "ticks", "--loads", "1.5"), 1, "load must lie in (0, 1], got 1.5"),
-        (("simulate", "ticks", "--loads", "0"), 1, "load must lie in (0, 1], got 0"),
-        (("simulate", "ticks", "--samples", "absent.parquet"), 1, "absent.parquet holds no Parq"),
-        (("simulate", "ticks", "--samples", __file__), 1, "is not a whole Parquet file"),
-        (("show", "ticks", "--at", "1.5"), 1, "load must lie in [0, 1], got 1.5"),
-        (("verify", "nope"), 6, "stream nope has no published plan"),
-        (("verify", "nope", "--all"), 6, "stream nope has no published plan"),
-        (("verify", "ticks", "--all", "--version", "1"), 2, "either --version or --all"),
-        (("history", "nope"), 6, "stream nope has no published plan"),
-        (("diff", "ticks", "1", "99"), 6, "no version 99"),
-        (("plan", "ticks", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
-        (("streams", "check", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
-        (("streams", "list", "--streams", "absent"), 1, "at least one *.yaml file, got absent"),
-        (("plan", "ticks", "--set", "region=4"), 1, "did you mean regions?"),
-        (("show", "ticks", "--version", "99"), 6, "no version 99"),
-        (("rollback", "ticks", "--to", "99", "--reason", "x"), 6, "no version 99"),
-        (("frobnicate",), 2, "No such command"),
+        (6, "show nope", "stream nope has no published plan"),
+        (1, "plan nope", "stream must be one that"),
+        (1, "plan ticks --set regions=zero", "headgate: overrides of stream ticks: p"),
+        (1, "plan ticks --set regions", "--set must be name=value"),
+        (1, "simulate ticks --loads half", "numbers separated by commas"),
+        (1, "simulate ticks --loads 1.5", "load must lie in (0, 1], got 1.5"),
+        (1, "simulate ticks --loads 0", "load must lie in (0, 1], got 0"),
+        (1, "simulate ticks --samples absent.parquet", "absent.parquet holds no Parq"),
+        (1, "simulate ticks --samples {here}", "is not a whole Parquet file"),
+        (1, "show ticks --at 1.5", "load must lie in [0, 1], got 1.5"),
+        (6, "verify nope", "stream nope has no published plan"),
+        (6, "verify nope --all", "stream nope has no published plan"),
+        (2, "verify ticks --all --version 1", "either --version or --all"),
+        (6, "history nope", "stream nope has no published plan"),
+        (6, "diff ticks 1 99", "no version 99"),
+        (1, "plan ticks --streams absent", "at least one *.yaml file, got absent"),
+        (1, "streams check --streams absent", "at least one *.yaml file, got absent"),
+        (1, "streams list --streams absent", "at least one *.yaml file, got absent"),
+        (1, "plan ticks --set region=4", "did you mean regions?"),
+        (6, "show ticks --version 99", "no version 99"),
+        (6, "rollback ticks --to 99 --reason x", "no version 99"),
+        (2, "frobnicate", "No such command"),
     ],
 )
 def test_bad_input_is_one_paragraph_and_an_exit_code(
-    place: Path, arguments: tuple[str, ...], code: int, message: str
+    place: Path, command: str, code: int, message: str
 ) -> None:
-    result = headgate(place, *arguments)
+    result = headgate(place, *command.format(here=__file__).split())
     assert (result.returncode, message in " ".join(result.stderr.split())) == (code, True), result
     assert "Traceback" not in result.stderr
 
@@ -329,6 +329,16 @@ def test_every_command_has_help_with_an_example(place: Path) -> None:
         assert f"Example: headgate {command}" in shown.stdout
 
 
+def checked_with(folder: Path, samples: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Return a definition with a mistake below ``samples``, and what ``streams check`` said."""
+    (folder / "streams").mkdir()
+    file = folder / "streams" / "ticks.yaml"
+    file.write_text(f"{STREAM}samples:\n  {samples}\n", encoding="utf-8")
+    result = headgate(folder, "streams", "check")
+    assert result.returncode == 1
+    return file, result
+
+
 @pytest.mark.parametrize(
     ("suite", "message"),
     [
@@ -340,22 +350,14 @@ def test_every_command_has_help_with_an_example(place: Path) -> None:
 def test_a_wrong_suite_of_expectations_is_found_before_spark(
     tmp_path: Path, suite: str, message: str
 ) -> None:
-    (tmp_path / "streams").mkdir()
-    file = tmp_path / "streams" / "ticks.yaml"
-    file.write_text(f"{STREAM}samples:\n  expectations: {suite}\n", encoding="utf-8")
-    result = headgate(tmp_path, "streams", "check")
-    assert result.returncode == 1
+    file, result = checked_with(tmp_path, f"expectations: {suite}")
     assert f"{file}:13: samples.expectations" in result.stderr
     assert message in result.stderr
     assert "ok" not in result.stdout
 
 
 def test_a_limit_of_age_needs_a_column_to_look_at(tmp_path: Path) -> None:
-    (tmp_path / "streams").mkdir()
-    file = tmp_path / "streams" / "ticks.yaml"
-    file.write_text(f"{STREAM}samples:\n  max_age_s: 60\n", encoding="utf-8")
-    result = headgate(tmp_path, "streams", "check")
-    assert result.returncode == 1
+    file, result = checked_with(tmp_path, "max_age_s: 60")
     assert f"{file}:13: samples.max_age_s must be given with samples.time_column" in result.stderr
     with file.open("a", encoding="utf-8") as more:
         more.write("  time_column: at\n")

@@ -209,17 +209,17 @@ def test_solver_w_plans_for_the_observed_rates(define, samples):
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "status"),
+    ("choice", "status"),
     [
-        ("exact", 0.1, "exact"),
-        ("regions", 0.1, "exact"),
-        ("simplex", 0.1, "exact"),
-        ("solver", 0.1, "within 0.1"),
-        ("solver_w", 0.05, "within 0.05 expected"),
-        ("c_fit", 0.2, "within 0.2"),
+        ({"method": "exact"}, "exact"),
+        ({"method": "regions"}, "exact"),
+        ({"method": "simplex"}, "exact"),
+        ({"method": "solver"}, "within 0.1"),
+        ({"method": "solver_w", "error": 0.05}, "within 0.05 expected"),
+        ({"method": "c_fit", "error": 0.2}, "within 0.2"),
     ],
 )
-def test_the_status_tells_how_near_the_optimum_a_plan_is(define, method, error, status):
-    definition = define(figure_1(), method=method, error=error)
-    made = plan_network(figure_1(), method=method, error=error, workload=Exponential(0.2, 2))
+def test_the_status_tells_how_near_the_optimum_a_plan_is(define, choice, status):
+    definition = define(figure_1(), **choice)
+    made = plan_network(figure_1(), **choice, workload=Exponential(0.2, 2))
     assert solver_status(made, definition) == status

@@ -126,10 +126,15 @@ def test_windowed_plans_hold_and_the_papers_methods_refuse(windowed: Any):
             plan_network(network, method=method)
 
 
-def test_priorities_come_before_weights():
+def first_output(**changes: Any) -> QueryNetwork:
+    """Return the paper's Figure 1 with another first output."""
     document = figure_1().to_document()
-    document["outputs"][0]["priority"] = 1
-    network = QueryNetwork.from_document(document)
+    document["outputs"][0].update(changes)
+    return QueryNetwork.from_document(document)
+
+
+def test_priorities_come_before_weights():
+    network = first_output(priority=1)
     for solver in ("simplex", "glop", "highs"):
         best = optimum(network, [1, 1], solver)
         # Query 1 alone can have 1/3 (server B); what is left of A goes to query 2.
@@ -138,9 +143,7 @@ def test_priorities_come_before_weights():
 
 
 def test_minimum_throughput_is_kept_as_far_as_rates_allow():
-    document = figure_1().to_document()
-    document["outputs"][0]["minimum"] = 0.3
-    network = QueryNetwork.from_document(document)
+    network = first_output(minimum=0.3)
     for solver in ("simplex", "glop", "highs"):
         best = optimum(network, [1, 1], solver)
         assert best.outputs == pytest.approx({"o1": 0.3, "o2": 0.1}, abs=1e-8)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.joins.workload import single_values
 from planning.errors import InvalidInput
 from planning.joins.engine import WindowedJoin, probe
-from planning.joins.model import Condition, Windows, from_arrays, single_values, tuples
+from planning.joins.model import Condition, Windows, from_arrays, tuples
 
 
 def equi(window_s: tuple[float, float] = (10.0, 10.0), b: float = 1.0) -> WindowedJoin:
     return WindowedJoin(Windows(window_s, b), Condition("equality"), single_valued=True)
+
+
+def held(join: WindowedJoin) -> list[int]:
+    """Return the number of tuples in each window."""
+    return join.populations().sum(axis=1).tolist()
 
 
 def test_out_of_order_tuples_still_match_by_their_own_times() -> None:
@@ -42,7 +48,7 @@ def test_a_jump_forward_empties_the_windows() -> None:
     join = equi()
     join.push(0, single_values([1.0], [1]))
     assert len(join.push(1, single_values([1e9], [1]))) == 0
-    assert join.held == (0, 1)
+    assert held(join) == [0, 1]
     assert len(join.push(0, single_values([1e9 + 1], [1]))) == 1
 
 
@@ -98,7 +104,6 @@ def test_unknown_types_are_joined_as_the_stated_type() -> None:
     )
     join.push(0, single_values([0.0], [1], kind=[99]))
     join.push(1, single_values([1.0], [1], kind=[-4]))
-    assert join.unknown == 2
     assert join.tally.utility[0] == 1.0
 
 
@@ -106,7 +111,7 @@ def test_one_silent_stream_costs_no_memory() -> None:
     join = equi((2.0, 2.0))
     for minute in range(50):
         join.push(0, single_values(minute * 60 + np.arange(600) / 10, np.ones(600)))
-    assert max(join.held) <= 30
+    assert max(held(join)) <= 30
     assert join.state.time.shape[1] <= 8192
 
 
@@ -114,10 +119,9 @@ def test_time_can_pass_without_tuples() -> None:
     join = equi((2.0, 2.0))
     join.push(0, single_values([0.0], [1]))
     join.advance_to(np.nan)
-    assert join.held == (1, 0)
+    assert held(join) == [1, 0]
     join.advance_to(5.0)
-    assert join.held == (0, 0)
-    assert join.populations().sum() == 0
+    assert held(join) == [0, 0]
 
 
 @pytest.mark.parametrize(

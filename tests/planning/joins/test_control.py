@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.joins import experiments
 from benchmarks.joins.scene import Scene
+from benchmarks.joins.workload import Workload
 from planning.joins.control import Controller, MeasuredCost, View
 from planning.joins.control.drift import CLOSEST, DriftWatch
 from planning.joins.control.estimate import OnlineEstimate
-from planning.joins.demo import Workload
 from planning.joins.model import Windows
 from planning.joins.plan import Plan
 

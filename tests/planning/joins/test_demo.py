@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planning.errors import InvalidInput
 from planning.joins.demo import Workload
 
 
@@ -31,30 +30,8 @@ def test_items_of_a_tuple_are_sorted_and_distinct() -> None:
         assert np.all(np.diff(items) > 0)
 
 
-def test_single_values_and_weights() -> None:
-    single = Workload(skew=0.6).single_valued(5000)
-    left, _ = single.pair(10, 100, np.random.default_rng(3))
-    assert np.all(np.diff(left.first) == 1)
-    assert left.items.max() < 5000
-    weighted, _ = Workload(weighted=True).pair(2, 50, np.random.default_rng(3))
-    assert 0.1 <= weighted.weights.min() < weighted.weights.max() <= 1.0
-
-
 def test_the_same_seed_gives_the_same_streams() -> None:
     one, two = (Workload().pair(5, 100, np.random.default_rng(9)) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.items, b.items)
         np.testing.assert_array_equal(a.time, b.time)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"vocabulary": 0}, "vocabulary must be at least 1"),
-        ({"cycle_s": 0.0}, "cycle_s must be positive"),
-        ({"type_frequencies": (0.0,)}, "positive sum"),
-    ],
-)
-def test_nonsense_is_refused(fields: dict, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        Workload(**fields)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force
+from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force, sets_of
+from benchmarks.joins.workload import single_values
 from planning.errors import InvalidInput
 from planning.joins.demo import Workload
 from planning.joins.engine import Selection, WindowedJoin
-from planning.joins.model import Condition, Tuples, Windows, merge, single_values, tuples
+from planning.joins.model import Condition, Tuples, Windows, merge, tuples
 
 CONDITIONS = [
     Condition("equality"),
@@ -136,9 +137,6 @@ def test_shedding_gives_a_part_of_the_full_join(seed: int, share: float) -> None
     join.select(Selection.of_fractions(take, rng.random(take.shape) < 0.5))
     pairs = set(in_pieces(join, left, right, rng))
     assert pairs <= wanted
-    join.select(
-        Selection.of_order(np.argsort(rng.random((2, 1, 5)), axis=2), np.full((2, 1), share))
-    )
     assert join.tally.total[0] <= join.tally.total[6]
 
 
@@ -146,8 +144,7 @@ def test_the_share_of_comparisons_is_what_was_set() -> None:
     left, right = Workload(vocabulary=20).pair(60, 50, np.random.default_rng(3))
     for share in (0.0, 0.13, 0.5, 1.0):
         join = WindowedJoin(Windows((10, 10), 1), Condition("overlap", 2), vocabulary=20)
-        order = np.tile(np.arange(11)[::-1], (2, 1, 1))
-        join.select(Selection.of_order(order, np.full((2, 1), share)))
+        join.select(Selection.of_fractions(np.full((2, 1, 11), share)))
         join.push_merged(*merge(left, right))
         made, possible = join.tally.total[0], join.tally.total[6]
         assert made / possible == pytest.approx(share, abs=2e-3)
@@ -165,11 +162,11 @@ def test_growing_keeps_every_tuple_and_numbers_stay() -> None:
         assert join.state.time.shape[1] > 1024
     assert results[0] == results[1]
     scan = ScanJoin(windows, condition)
-    stream, rows, batch = merge(left.slice(0, 700), right.slice(0, 700))
+    stream, _, batch = merge(left.slice(0, 700), right.slice(0, 700))
     plain = {
         pair
-        for s, k, t in zip(stream, rows, range(len(batch)), strict=True)
-        for pair in scan.push(int(s), float(batch.time[t]), batch.set_of(t))
+        for s, time, items in zip(stream, batch.time, sets_of(batch), strict=True)
+        for pair in scan.push(int(s), float(time), items)
     }
     assert plain == {(a, b) for a, b in results[0] if a < 700 and b < 700}
 
@@ -179,11 +176,11 @@ def test_the_plain_indexes_equal_the_engine(order: str) -> None:
     left, right = Workload(vocabulary=30).pair(20, 30, np.random.default_rng(4))
     windows = Windows((5, 6), 1)
     index = InvertedIndexJoin(windows, 2, order)  # type: ignore[arg-type]
-    stream, rows, batch = merge(left, right)
+    stream, _, batch = merge(left, right)
     by_index = {
         pair
-        for s, t in zip(stream, range(len(batch)), strict=True)
-        for pair in index.push(int(s), float(batch.time[t]), batch.set_of(t))
+        for s, time, items in zip(stream, batch.time, sets_of(batch), strict=True)
+        for pair in index.push(int(s), float(time), items)
     }
     assert by_index == brute_force(left, right, windows, Condition("overlap", 2))
 
@@ -195,8 +192,8 @@ def test_time_ordered_lists_can_stop_early_and_cost_fewer_steps() -> None:
     steps = {}
     for order in ("time", "identifier"):
         index = InvertedIndexJoin(windows, 2, order)  # type: ignore[arg-type]
-        for t, s in enumerate(stream):
-            index.push(int(s), float(batch.time[t]), batch.set_of(t), oldest_age=2.0)
+        for s, time, items in zip(stream, batch.time, sets_of(batch), strict=True):
+            index.push(int(s), float(time), items, oldest_age=2.0)
         steps[order] = index.steps
     assert steps["time"] < steps["identifier"] / 3
 

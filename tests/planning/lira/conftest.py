@@ -54,7 +54,7 @@ def define() -> Callable[..., StreamDefinition]:
 @pytest.fixture(scope="session")
 def samples() -> dict[str, np.ndarray]:
     """Return the tracks of 150 cars in that stream's space, by object."""
-    from planning.lira.demo.trace import generate_trace
+    from benchmarks.lira.trace import generate_trace
 
     trace = generate_trace(11, cars=150, seconds=400, side_m=3000)
     nodes, ticks, _ = trace.positions.shape

@@ -49,22 +49,6 @@ def test_a_bump_is_convexified_and_kept_as_measured():
     assert curve.convex(10.0) == pytest.approx(0.65)
 
 
-@given(st.floats(0, 1))
-def test_inverse_is_the_smallest_threshold_that_meets_the_budget(z):
-    curve = ReductionCurve.of([5, 10, 15, 20, 30], [1.0, 0.6, 0.65, 0.4, 0.3])
-    threshold = curve.inverse(z)
-    if z < curve.floor:
-        assert threshold == curve.high
-    else:
-        assert curve(threshold) <= z + 1e-9
-        assert threshold == curve.low or curve(max(threshold - 1e-6, 5.0)) > z - 1e-6
-
-
-def test_inverse_refuses_a_percentage():
-    with pytest.raises(InvalidInput, match="throttle_fraction must lie in"):
-        ReductionCurve.of([5, 10], [1, 0.5]).inverse(50)
-
-
 def test_fairness_on_the_axis_is_fairness_in_metres(curve):
     axis = ErrorAxis.of(curve, 7.3)
     for low in np.linspace(5, 60, 200):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planning.errors import InvalidInput
-from planning.lira.planner import levels_of, node_importance, solver_status
+from planning.errors import StatisticsError
+from planning.lira.parameters import Parameters
+from planning.lira.planner import importance_of, levels_of, solver_status, update_weight
 from planning.lira.planner import plan as make_plan
-from planning.lira.statistics import build
+from planning.lira.statistics import Grid, build
 
 
 def test_no_queries_is_uniform(samples, define):
@@ -50,26 +51,23 @@ def test_every_partitioner_and_objective_plans(statistics, define, partitioner, 
 
 
 def test_importance_counts_nodes_not_area():
-    nodes = np.array([[9.0, 1.0], [5.0, 5.0]])
+    grid = Grid((0, 0, 2, 2), np.array([[9, 1], [5, 5]]), np.zeros((2, 2)), np.zeros((2, 2)))
     queries = np.array([[0.0, 0.0, 2.0, 1.0], [0.0, 1.0, 1.0, 2.0]])
-    made = node_importance(
-        nodes, queries, np.array([1.0, 3.0]), (0, 0, 2, 2),
-        reach_m=1, neighbour=0, background=0, least_nodes=1,
-    )  # fmt: skip
+    alone = Parameters(reach_m=1, neighbour_importance=0, background=1e-12)
+    total, inside = importance_of(grid, queries, np.array([1.0, 3.0]), alone, least_nodes=1)
     # Query 1 holds 10 nodes and weighs a quarter; query 2 holds 5 and weighs the rest.
-    np.testing.assert_allclose(made.inside, [[0.225, 0.025], [0.75, 0.0]], atol=1e-9)
-    np.testing.assert_allclose(made.total, made.inside)
-    near = node_importance(
-        nodes, queries, np.ones(2), (0, 0, 2, 2),
-        reach_m=1, neighbour=0.3, background=0.01, least_nodes=1,
-    )  # fmt: skip
-    assert near.inside.sum() == pytest.approx(1.0)
-    assert 0 < near.total[1, 1] < near.total[1, 0]
-    with pytest.raises(InvalidInput, match="at least one cell"):
-        node_importance(
-            np.zeros((2, 2)), queries, np.ones(2), (0, 0, 2, 2),
-            reach_m=1, neighbour=0, background=0, least_nodes=1,
-        )  # fmt: skip
+    np.testing.assert_allclose(inside, [[0.225, 0.025], [0.75, 0.0]], atol=1e-9)
+    np.testing.assert_allclose(total, inside, atol=1e-11)
+    near = Parameters(reach_m=1, neighbour_importance=0.3, background=0.01)
+    total, inside = importance_of(grid, queries, np.ones(2), near, least_nodes=1)
+    assert inside.sum() == pytest.approx(1.0)
+    assert 0 < total[1, 1] < total[1, 0]
+
+
+def test_a_grid_without_nodes_is_refused():
+    nobody = np.zeros((2, 2), dtype=np.int64)
+    with pytest.raises(StatisticsError, match="at least one node"):
+        update_weight(Grid((0, 0, 2, 2), nobody, np.zeros((2, 2)), np.zeros((2, 2))), False)
 
 
 def test_levels_keep_the_order():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planning.errors import InvalidInput
+from planning.lira.model import ReductionCurve
 from planning.lira.path import ThrottlerPath
 from planning.lira.printed import reading
-from planning.lira.printed.greedy import greedy_increment, increment
+from planning.lira.printed.greedy import greedy_increment, increment, uniform_threshold
 from planning.lira.printed.gridreduce import grid_reduce
 
 
@@ -64,7 +67,24 @@ def test_greedy_is_optimal_without_fairness_and_not_with_it(curve):
 
 def test_printed_fairness_of_zero_means_uniform(curve):
     greedy = greedy_increment([1.0, 0.0, 3.0], [1.0, 2.0, 0.0], curve, 0.0, 0.5)
-    np.testing.assert_allclose(greedy, curve.inverse(0.5), atol=1e-6)
+    uniform = uniform_threshold(curve.thresholds, curve.hull, 0.5)
+    np.testing.assert_allclose(greedy, uniform, atol=1e-6)
+
+
+@given(st.floats(0, 1))
+def test_uniform_is_the_smallest_threshold_that_meets_the_budget(z):
+    curve = ReductionCurve.of([5, 10, 15, 20, 30], [1.0, 0.6, 0.65, 0.4, 0.3])
+    threshold = uniform_threshold(curve.thresholds, curve.raw, z)
+    if z < curve.floor:
+        assert threshold == curve.high
+    else:
+        assert curve(threshold) <= z + 1e-9
+        assert threshold == curve.low or curve(max(threshold - 1e-6, 5.0)) > z - 1e-6
+
+
+def test_uniform_refuses_a_percentage():
+    with pytest.raises(InvalidInput, match="throttle_fraction must lie in"):
+        uniform_threshold([5, 10], [1, 0.5], 50)
 
 
 def test_grids_must_be_square(curve):

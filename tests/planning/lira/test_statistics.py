@@ -87,7 +87,8 @@ def test_order_of_positions_leaves_no_trace():
     order = rng.permutation(5000)
     one = grid(x, y, speed * 30, np.empty((0, 4)), 8, UNIT)
     two = grid(x[order], y[order], speed[order] * 30, np.empty((0, 4)), 8, UNIT)
-    assert one.to_document() == two.to_document()
+    for name in ("nodes", "mean_speed", "queries"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     cell = cell_ids(x, y, 8, UNIT)
     for k in (0, 17, 63):
         mean = np.mean(speed[cell == k] * 30)

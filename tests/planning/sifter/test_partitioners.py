@@ -13,6 +13,7 @@ from planning.sifter.partitioners import cost_pruning
 from planning.sifter.partitioners.sample import Sample
 from planning.sifter.path import Path
 from planning.sifter.queries import boxes
+from planning.sifter.queries.matching import hit_counts
 from planning.sifter.statistics import consolidate
 
 NAMES = get_args(PartitionerName)
@@ -29,7 +30,8 @@ def workload_sample(seed=2, count=600, dimensions=2):
 
 
 def make(name, sample, regions=16, **more):
-    return partitioners.get(name)(sample, Parameters(regions=regions, partitioner=name, **more))
+    parameters = Parameters(regions=regions, partitioner=name, **more)
+    return partitioners.PARTITIONERS[name](sample, parameters)
 
 
 def test_the_table_holds_every_name_that_a_definition_may_give():
@@ -126,7 +128,7 @@ def test_qdpart_splits_where_equation_11_says():
     sample = workload_sample(count=60)
     partition = make("qdpart", sample, regions=2)
     best = (-1.0, None, None)
-    hits = sample.hits.astype(float)
+    hits = hit_counts(sample.points, sample.queries).astype(float)
     for axis in range(2):
         order = np.argsort(sample.points[:, axis])
         x, h = sample.points[order, axis], hits[order]
@@ -148,9 +150,8 @@ def test_qdpart_stops_early_when_all_hits_are_equal(rng):
 def loss_of(partition, sample, z=0.5, delta=0.5):
     counts = np.bincount(partition.lookup(sample.points), minlength=partition.regions)
     frequency = counts / counts.sum()
-    worth = consolidate(partition, frequency, sample.queries, sample.low, sample.high)
-    thresholds = Path.of(frequency, worth.region_qos, worth.queried).thresholds(z, delta)
-    return float(np.dot(worth.region_qos, thresholds))
+    qos, queried, _ = consolidate(partition, frequency, sample.queries, sample.low, sample.high)
+    return float(np.dot(qos, Path.of(frequency, qos, queried).thresholds(z, delta)))
 
 
 def test_cost_tree_loses_least_on_its_own_sample():
@@ -168,8 +169,9 @@ def test_cost_tree_cuts_off_the_space_without_queries(rng):
     low = rng.random((50, 2)) * 0.2
     sample = sample_of(rng.random((400, 2)), boxes(low, low + 0.05))
     partition = make("cost_tree", sample, regions=3)
-    worth = consolidate(partition, np.full(3, 1 / 3), sample.queries, sample.low, sample.high)
-    free = partition.lookup(sample.points)[:, None] == np.flatnonzero(~worth.queried)
+    thirds = np.full(3, 1 / 3)
+    _, queried, _ = consolidate(partition, thirds, sample.queries, sample.low, sample.high)
+    free = partition.lookup(sample.points)[:, None] == np.flatnonzero(~queried)
     assert free.any(axis=1).mean() > 0.85
 
 

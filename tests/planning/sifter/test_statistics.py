@@ -49,11 +49,11 @@ def test_consolidation_equals_the_direct_sums(seed):
         slope=rng.uniform(0.5, 2, 20), owner=np.sort(rng.integers(0, 20, 30)),
         weight=rng.random(20),
     )  # fmt: skip
-    worth = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
+    region_qos, seen, base_qos = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
     qos, base, queried = direct(partition, frequency, asked)
-    assert worth.region_qos == pytest.approx(qos, abs=1e-12)
-    assert worth.base_qos == pytest.approx(base, abs=1e-12)
-    assert worth.queried.tolist() == queried.tolist()
+    assert region_qos == pytest.approx(qos, abs=1e-12)
+    assert base_qos == pytest.approx(base, abs=1e-12)
+    assert seen.tolist() == queried.tolist()
 
 
 def test_with_nothing_dropped_quality_is_one(scene):
