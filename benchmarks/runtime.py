@@ -1,24 +1,29 @@
-"""What following published plans costs a source node, beside the family's own decisions."""
+"""What the frame costs: a node that follows published plans, and Airflow parsing definitions."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.rows import Row, best_of, measure, row
 from planning import families
-from planning.examples import demo_samples, demo_store
+from planning.examples import demo_definition, demo_samples, demo_store
 from planning.runtime import PlanClient, RunningShedder
 
 ITEMS = 2000
 MOST_US = 20.0
 MOST_IMPORT_S = 0.5
+STREAMS = 30
+MOST_PARSING = 1.0
 
 
 def run(quick: bool) -> list[Row]:
-    return measure([looking_for_a_new_plan, importing], quick)
+    return measure([looking_for_a_new_plan, importing, parsing], quick)
 
 
 def looking_for_a_new_plan(quick: bool) -> Row:
@@ -65,6 +70,31 @@ def importing(quick: bool) -> list[Row]:
             )
         )
     return rows
+
+
+def parsing(quick: bool) -> Row:
+    """Compare parsing the DAGs of many streams with the imports that Airflow does anyway."""
+    definition = demo_definition("sifter").model_dump(mode="json", exclude={"demo"})
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(STREAMS):
+            document = {**definition, "stream": f"ticks-{number}", "queries": {}}
+            Path(folder, f"ticks-{number}.yaml").write_text(json.dumps(document))
+        script = (
+            "import time; start = time.process_time()\n"
+            "from airflow.sdk import DAG\n"
+            "from airflow.providers.apache.spark.operators import spark_submit\n"
+            "middle = time.process_time()\n"
+            "from headgate_airflow import planning_dags\n"
+            f"assert len(planning_dags({folder!r})) == {STREAMS}\n"
+            "print((time.process_time() - middle) / (middle - start))"
+        )
+        ratio = min(_seconds(script) for _ in range(1 if quick else 3))
+    return row(
+        f"parsing {STREAMS} streams beside Airflow's own imports, CPU",
+        f"< {MOST_PARSING:g} times",
+        f"{ratio:.2f} times",
+        ratio < MOST_PARSING,
+    )
 
 
 def _seconds(script: str) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from planning.artifacts import Store
 
 
-class Below:
+class _Below:
     """A place below the home, by its name."""
 
     def __init__(self, name: str) -> None:
@@ -53,17 +53,17 @@ class Home:
 
     root: UPath
 
-    plans = Below("plans")
+    plans = _Below("plans")
     """Root of the artifact store."""
-    runs = Below("runs")
+    runs = _Below("runs")
     """Root of the planning runs' working folders."""
-    ledger = Below("ledger.sqlite")
+    ledger = _Below("ledger.sqlite")
     """The ledger of used landing files."""
-    keys = Below("keys")
+    keys = _Below("keys")
     """Folder of the signing key and of the trusted public keys."""
-    validation = Below("validation")
+    validation = _Below("validation")
     """Root of the Data Docs sites."""
-    reports = Below("reports")
+    reports = _Below("reports")
     """Folder of the HTML reports."""
 
     @classmethod

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import airflow_setup
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -23,19 +24,6 @@ pytestmark = pytest.mark.slow
 
 SOURCES = ("planning", "spark_apps", "expectations", "plugins")
 UV = Path(sys.executable).parent / "uv"
-STREAM = """\
-stream: parcels
-family: sifter
-attributes:
-  - {name: weight_kg, domain: [0, 70]}
-  - {name: distance_km, domain: [0, 3000]}
-queries:
-  inline:
-    - {name: heavy, ranges: {weight_kg: [40, 70]}}
-    - {name: far, ranges: {distance_km: [2000, 3000]}}
-parameters: {regions: 16, partitioner: uniform_grid}
-samples: {settle_s: 0}
-"""
 DAG_FILE = """\
 from headgate_airflow import planning_dags
 globals().update(planning_dags("streams"))
@@ -163,7 +151,7 @@ def test_a_two_line_dag_file_in_an_own_airflow_publishes(
     run([python, "-c", INTACT], tmp_path, own)
     (home / "dags" / "streams").mkdir(parents=True)
     (home / "dags" / "planning.py").write_text(DAG_FILE)
-    (home / "dags" / "streams" / "parcels.yaml").write_text(STREAM)
+    (home / "dags" / "streams" / "ticks.yaml").write_text(airflow_setup.STREAM)
     airflow("db", "migrate")
     assert entries(airflow("providers", "list", "-o", "json"), "package_name", "headgate")
     (plugin,) = entries(airflow("plugins", "-o", "json"), "name", "headgate")
@@ -171,11 +159,11 @@ def test_a_two_line_dag_file_in_an_own_airflow_publishes(
     assert json.loads(last_line(run([python, "-c", MOUNTED], tmp_path, own))) == ["/headgate"]
     airflow("dags", "reserialize")
     (dag,) = json.loads(last_line(airflow("dags", "list", "-o", "json")))
-    assert dag["dag_id"] == "plan_parcels"
+    assert dag["dag_id"] == "plan_ticks"
 
-    land(home / "headgate" / "landing" / "parcels")
-    airflow("dags", "test", "plan_parcels")
-    published = home / "headgate" / "plans" / "parcels" / "versions" / "00000001.json"
+    land(home / "headgate" / "landing" / "ticks")
+    airflow("dags", "test", "plan_ticks")
+    published = home / "headgate" / "plans" / "ticks" / "versions" / "00000001.json"
     assert json.loads(published.read_text())["family"] == "sifter"
 
 
@@ -192,7 +180,7 @@ def last_line(text: str) -> str:
 def land(folder: Path) -> None:
     folder.mkdir(parents=True)
     rng = np.random.default_rng(3)
-    samples = {"weight_kg": rng.uniform(0, 70, 2000), "distance_km": rng.uniform(0, 3000, 2000)}
+    samples = {"price": rng.uniform(0, 100, 2000), "volume": rng.uniform(0, 10, 2000)}
     parquet.write_table(pa.table(samples), folder / "samples.parquet")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planning.fit.demo import figure_1, figure_7, operator, web
+from planning.fit.demo import figure_1, operator, web
 from planning.fit.network import QueryNetwork
 
 __all__ = [
@@ -19,6 +19,21 @@ __all__ = [
     "web",
     "wide",
 ]
+
+
+def figure_7() -> QueryNetwork:
+    """Return the paper's split, where the lower branch saves most load per lost output."""
+    return QueryNetwork.from_document({
+        "name": "figure 7",
+        "nodes": [{"id": "A", "capacity": 1, "parent": None}],
+        "inputs": [{"id": "i", "max_rate": 1}],
+        "operators": [
+            operator("common", "A", "map", 1, 1, "i"),
+            operator("top", "A", "map", 2, 1, "common"),
+            operator("bottom", "A", "map", 5, 1, "common"),
+        ],
+        "outputs": [{"id": "o1", "stream": "top"}, {"id": "o2", "stream": "bottom"}],
+    })  # fmt: skip
 
 
 def chains(

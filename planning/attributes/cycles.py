@@ -1,9 +1,10 @@
 """The cycle identifier: which attributes name the entity of a tuple, and how long a cycle is.
 
-Two detectors. ``exact`` is the paper's (IV-A): a period that holds without exception. ``votes``
-counts, for every value of an attribute, which value follows it; the values of a cycle elect their
-successors by majority, so lost, doubled and corrupted tuples are outvoted, and a bound on the
-probability of the same vote in shuffled data keeps accidents out.
+Two detectors. ``exact`` is the paper's (IV-A): a period that holds without exception, in
+:mod:`planning.attributes.printed.exact_cycles`. ``votes`` counts, for every value of an attribute,
+which value follows it; the values of a cycle elect their successors by majority, so lost, doubled
+and corrupted tuples are outvoted, and a bound on the probability of the same vote in shuffled data
+keeps accidents out.
 """
 
 from __future__ import annotations

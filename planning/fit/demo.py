@@ -214,18 +214,3 @@ def figure_1() -> QueryNetwork:
         ],
         "outputs": [{"id": "o1", "stream": "b1"}, {"id": "o2", "stream": "b2"}],
     })  # fmt: skip
-
-
-def figure_7() -> QueryNetwork:
-    """Return the paper's split, where the lower branch saves most load per lost output."""
-    return QueryNetwork.from_document({
-        "name": "figure 7",
-        "nodes": [{"id": "A", "capacity": 1, "parent": None}],
-        "inputs": [{"id": "i", "max_rate": 1}],
-        "operators": [
-            operator("common", "A", "map", 1, 1, "i"),
-            operator("top", "A", "map", 2, 1, "common"),
-            operator("bottom", "A", "map", 5, 1, "common"),
-        ],
-        "outputs": [{"id": "o1", "stream": "top"}, {"id": "o2", "stream": "bottom"}],
-    })  # fmt: skip

@@ -24,7 +24,7 @@ Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and the other 
 
 Besides the rooms that every family has, ``layout`` reads rows as tuples, ``engine`` is the compiled
 join operator, ``control`` decides how much it compares, learns from what it finds and notices a
-stale plan, and ``printed`` holds the paper's Algorithms 1, 2, 4 and 5, as published and corrected.
+stale plan, and ``printed`` holds the paper's Algorithms 1 to 5, as published and corrected.
 
 ``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
 loads no planner.

@@ -143,14 +143,9 @@ def from_table(
     fresh = sorted_items > NO_ITEM
     fresh[:, 1:] &= sorted_items[:, 1:] != sorted_items[:, :-1]
     first = np.concatenate(([0], np.cumsum(fresh.sum(axis=1)))).astype(np.int64)
-    heavy = np.ones(items.shape) if weights is None else weights
-    return from_arrays(
-        time,
-        first,
-        sorted_items[fresh],
-        weights=np.take_along_axis(heavy, order, axis=1)[fresh],
-        kind=kind,
-    )
+    if weights is not None:
+        weights = np.take_along_axis(weights, order, axis=1)[fresh]
+    return from_arrays(time, first, sorted_items[fresh], weights=weights, kind=kind)
 
 
 def codes(values: Any, names: tuple[str, ...]) -> IntArray:

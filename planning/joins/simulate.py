@@ -26,8 +26,7 @@ def evaluate(
     plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
 ) -> tuple[Outcome, ...]:
     """Join ``samples`` at each load by the plan and at random, and compare."""
-    left, right = Layout.of(definition).streams_of(samples)
-    return measure(plan, left, right, loads)
+    return measure(plan, *Layout.of(definition).streams_of(samples), loads)
 
 
 def measure(

@@ -45,7 +45,7 @@ def planning_dags(folder: str | os.PathLike[str] = "streams") -> dict[str, DAG]:
     folder for a whole installation, and ``HEADGATE_SCHEDULES=off`` leaves all DAGs to be triggered
     by hand.
     """
-    beside = Path(sys._getframe(1).f_globals["__file__"]).parent
+    beside = Path(sys._getframe(1).f_globals.get("__file__", "")).parent
     streams = Path(os.environ.get("HEADGATE_STREAMS") or beside / folder)
     if not streams.is_dir():
         raise InvalidInput(

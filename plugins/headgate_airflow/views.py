@@ -166,8 +166,9 @@ def what_if(home: Home, stream: str, version: int, load: float) -> dict[str, Any
         "load": load,
         "predicted_quality": float(plan.predicted_quality(load)),
     }
-    passed = getattr(plan, "passed_fraction", None)
-    return answer if passed is None else {**answer, "passed_fraction": float(passed(load))}
+    if isinstance(plan, families.PassesFraction):
+        answer["passed_fraction"] = float(plan.passed_fraction(load))
+    return answer
 
 
 def picture(home: Home, stream: str, version: int, load: float | None) -> bytes:

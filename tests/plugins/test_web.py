@@ -135,7 +135,7 @@ def planning_dags(server):
 
     tags = {
         "plan_parcels": ("headgate", "sifter", "post"),
-        "plan_odd": ("headgate", "broken-definition"),
+        "plan_torn": ("headgate", "broken-definition"),
         "plan_holidays": ("sifter",),
     }
     with create_session() as session:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput, Mistake
@@ -318,8 +317,3 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
         for item in document["operators"]:
             item.update(changes.get(item["id"], {}))
         return QueryNetwork.from_document(document)
-
-    def with_capacities(self, factor: float) -> QueryNetwork:
-        """Return the network with every server's capacity multiplied by ``factor``."""
-        nodes = (structs.replace(node, capacity=node.capacity * factor) for node in self.nodes)
-        return structs.replace(self, nodes=tuple(nodes))

@@ -31,14 +31,14 @@ class WarmSimplex:
     The result for a rate vector does not depend on what was solved before: the optimal basis is
     unique (see :mod:`planning.fit.simplex.shedding`), up to rounding.
 
-    >>> from planning.fit.demo import figure_7
+    >>> from planning.fit.demo import figure_1
     >>> from planning.fit.simplex.shedding import shedding_program
-    >>> program = shedding_program(figure_7())
+    >>> program = shedding_program(figure_1())
     >>> program.names
-    ('i->common', 'common->top', 'common->bottom')
-    >>> WarmSimplex(program).fractions(np.array([[0.1], [0.2]])).round(12)
-    array([[0. , 0. , 0. ],
-           [0. , 0. , 0.6]])
+    ('i1->a1', 'i2->a2')
+    >>> WarmSimplex(program).fractions(np.array([[0.1, 0.1], [1.0, 1.0]])).round(12)
+    array([[0. , 0. ],
+           [0.8, 0.6]])
     """
 
     def __init__(self, program: SheddingProgram) -> None:

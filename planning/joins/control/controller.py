@@ -147,8 +147,8 @@ class Controller:
     def _exploration(self) -> float:
         """Explore much while little is known: the share falls as hits come in."""
         known = self.estimate.evidence / self.estimate.hits[0].size
-        return float(np.clip(self.explore_fraction * 25.0 / max(known, 1e-9),
-                             self.explore_fraction, 0.5))  # fmt: skip
+        share = self.explore_fraction * 25.0 / max(known, 1e-9)
+        return float(np.clip(share, self.explore_fraction, 0.5))
 
     def _follow(self, view: View) -> None:
         """Follow the arrival rates."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.fit.examples import figure_7
 from planning.errors import DefinitionError, Mistake
 from planning.fit import demo
 from planning.fit.parameters import Parameters
@@ -35,7 +36,7 @@ def test_attributes_must_hold_counts_of_every_element(define):
 
 def test_mistakes_say_where_they_are(define):
     network = demo.figure_1()
-    other = define(demo.figure_7())
+    other = define(figure_7())
     with pytest.raises(Mistake) as attributes:
         Parameters(network=network.to_document()).check_definition(other)
     assert attributes.value.at == ("attributes", 0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fit import examples
 from planning.errors import InvalidInput
+from planning.fit import QueryNetwork
 from planning.fit.planner import plan_network
 from planning.fit.shedder import Shedder
 
@@ -59,7 +60,10 @@ def test_loads_and_plans_change_between_items():
     assert shedder.setting == plan.at(0.5)
     shedder.set_load({"i1": 0.0, "i2": 10.0})
     assert shedder.setting == pytest.approx({"i2->a2": 0.95})
-    shedder.swap(plan_network(examples.figure_1().with_capacities(10.0)))
+    larger = examples.figure_1().to_document()
+    for node in larger["nodes"]:
+        node["capacity"] *= 10.0
+    shedder.swap(plan_network(QueryNetwork.from_document(larger)))
     assert shedder.setting == pytest.approx({"i2->a2": 0.5})
     assert shedder.counters.offered.sum() == 0
 
