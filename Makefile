@@ -30,7 +30,7 @@ up: $(READY) ## Start Airflow with the demo streams on localhost and stay; Ctrl-
 	@source .ci/java && $(EMBEDDED) up $(EMBEDDED_OPTIONS)
 
 test: $(READY) ## Run all tests
-	@source .ci/java && $(BIN)/python -m pytest $(ARGS)
+	@source .ci/java && $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-fast: $(READY) ## Run the tests that need neither Spark nor Airflow nor patience
 	@$(BIN)/python -m pytest -m "not spark and not airflow and not browser and not slow" $(ARGS)

@@ -141,10 +141,13 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
     return F.least(index, F.lit(cells - 1))
 
 
-APP = StatisticsApp(
-    "statistics_grid", __doc__, Parameters, build,
-    lambda made: f"{made.grid.nodes.sum()} positions in {made.grid.nodes.size} cells",
-)  # fmt: skip
+def describe(statistics: Statistics) -> str:
+    """Say how many positions lie in how many cells."""
+    nodes = statistics.grid.nodes
+    return f"{nodes.sum()} positions in {nodes.size} cells"
+
+
+APP = StatisticsApp("statistics_grid", __doc__, Parameters, build, describe)
 
 if __name__ == "__main__":
     sys.exit(APP.main(sys.argv[1:]))

@@ -25,6 +25,15 @@ STREAMS = REPOSITORY / "dags" / "streams"
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))  # modules that test modules share
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what shares a Spark session, an Airflow or a module's fixtures in one process."""
+    for item in items:
+        file = item.path.relative_to(REPOSITORY).as_posix()
+        shared = next((name for name in ("spark_apps", "plugins", "dags") if name in file), file)
+        item.add_marker(pytest.mark.xdist_group(shared))
+
+
 @dataclass(frozen=True)
 class Planned:
     """A demo stream planned without Spark and Airflow, up to its candidate."""

@@ -144,13 +144,13 @@ def test_a_run_counts_for_its_own_copy_of_the_queries(spark, make_run, ticks):
     from argparse import Namespace
 
     from planning.sifter import statistics
-    from spark_apps.region_frequencies import work
+    from spark_apps.region_frequencies import APP
 
     definition = ticks(queries={"file": "asked.jsonl", "inline": []})
     run = make_run({}, definition)
     run.put(run.queries("asked.jsonl"), b'{"ranges": {"price": [10, 30]}, "weight": 3}')
     frame(spark, samples(7, 500), 2).write.parquet(str(run.train))
-    work(spark, run, Namespace())
+    APP.work(spark, run, Namespace())
     inline = ticks(queries={"inline": [{"ranges": {"price": [10, 30]}, "weight": 3}]})
     reference = statistics.build(samples(7, 500), inline)
     assert json.dumps(run.read("statistics"), sort_keys=True) == written(reference)

@@ -8,25 +8,13 @@ import pytest
 
 from planning.attributes.parameters import Parameters
 from planning.errors import DefinitionError
+from planning.examples import demo_definition
 from planning.streams import StreamDefinition, parse
 
+PARTS = {"stream", "family", "attributes", "gate"}
 DOCUMENT: dict[str, Any] = {
-    "stream": "sensors",
-    "family": "attributes",
-    "attributes": [
-        {"name": "sequence", "type": "int", "domain": [0, 1e12]},
-        {"name": "block", "type": "int", "domain": [0, 1e12]},
-        {"name": "machine", "type": "category", "values": [f"m{k:02d}" for k in range(12)]},
-        {"name": "temperature", "domain": [-50, 200]},
-        {"name": "pressure", "domain": [0, 20]},
-        {"name": "humidity", "domain": [-50, 150]},
-        {"name": "vibration", "domain": [0, 100]},
-        {"name": "power", "domain": [0, 500]},
-        {"name": "speed", "domain": [0, 5000]},
-        {"name": "state", "type": "category", "values": ["idle", "running", "service"]},
-    ],
+    **demo_definition("attributes").model_dump(mode="json", include=PARTS),
     "parameters": {"order_by": ["sequence"], "sizes": {"sequence": 0, "block": 0}},
-    "gate": {"holdout_by": ["block"]},
 }
 
 
