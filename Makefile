@@ -21,16 +21,16 @@ help: ## Show this list
 $(READY): requirements.txt pyproject.toml
 	@bash .ci/environment $(VENV)
 
-setup: $(READY) ## Create the environment (every other target does it by itself)
+setup: $(READY) ## Create the environment (every other target does this by itself)
 
 run: $(READY) ## Plan the demo streams through Airflow once, shed with the plans, write a report
 	@source .ci/java && $(EMBEDDED) run $(EMBEDDED_OPTIONS)
 
-up: $(READY) ## Start Airflow with the demo streams on localhost and stay; Ctrl-C stops it
+up: $(READY) ## Start Airflow with the demo streams on localhost and keep it running; Ctrl-C stops it
 	@source .ci/java && $(EMBEDDED) up $(EMBEDDED_OPTIONS)
 
 test: $(READY) ## Run all tests
-	@source .ci/java && $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@source .ci/java && $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-fast: $(READY) ## Run the tests that need neither Spark nor Airflow nor patience
 	@$(BIN)/python -m pytest -m "not spark and not airflow and not browser and not slow" $(ARGS)
@@ -40,16 +40,16 @@ check: $(READY) ## Lint, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(READY) ## Measure the bars side by side; writes docs/benchmarks.md
+bench: $(READY) ## Measure everything that has a bar; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-reproduce: $(READY) ## Make the papers' figures anew; FAMILY=lira for one, QUICK=1 for a look, RENEW=1
+reproduce: $(READY) ## Reproduce the papers' figures; FAMILY=lira for one, QUICK=1 for a quick look, RENEW=1 to update docs
 	@$(BIN)/python -m benchmarks.reproduce $(FAMILY) $(if $(QUICK),--quick) $(if $(RENEW),--renew)
 
 wheel: $(READY) ## Build the package into dist/
 	@$(BIN)/pip wheel --quiet --no-deps -w dist . && rm -rf build *.egg-info
 
-lock: ## Renew requirements.txt from pyproject.toml (needs uv)
+lock: ## Update requirements.txt from pyproject.toml (needs uv)
 	@uv lock --quiet --upgrade
 	@uv export --quiet --extra dev --no-hashes --no-emit-project --no-annotate --no-header \
 	    -o requirements.txt

@@ -29,7 +29,7 @@ MET, NOT_MET, REPORTED = "yes", "NO", "reported"
 
 
 def measure(names: list[str], quick: bool) -> list[list[str]]:
-    """Run the named benchmarks, saying which one is at work."""
+    """Run the named benchmarks, saying which one is running."""
     rows = []
     for name in names:
         print(f"measuring {name}", flush=True)
@@ -62,7 +62,7 @@ def page(rows: list[list[str]], minutes: float) -> str:
 
 
 def machine() -> str:
-    """Name the processor, its cores and memory, and the Python."""
+    """Name the processor, its cores and memory, and the Python version."""
     model, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if cpuinfo.exists():
         named = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]

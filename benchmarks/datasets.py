@@ -1,4 +1,4 @@
-"""Where the real data sets lie that reproductions and benchmarks read."""
+"""Where the real data sets are that reproductions and benchmarks read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planning.errors import InvalidInput
 
 
 def folder() -> Path:
-    """Return the folder of real data sets: ``HEADGATE_DATA``, else beside the repository.
+    """Return the folder of real data sets: ``HEADGATE_DATA``, else next to the repository.
 
     >>> from unittest import mock
     >>> with mock.patch.dict(os.environ, HEADGATE_DATA="/srv/data"):

@@ -1,8 +1,8 @@
-"""Make the papers' figures and tables anew: ``make reproduce``.
+"""Reproduce the papers' figures and tables: ``make reproduce``.
 
 All five families at full length take about twenty minutes on two cores and renew
-``docs/reproduction``. A quick or partial run writes to ``var/reproduction``, so that it never takes
-the place of the committed pages; ``--renew`` renews those of the families that it names.
+``docs/reproduction``. A quick or partial run writes to ``var/reproduction``, so that it never
+replaces the committed pages; ``--renew`` renews those of the families that it names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reproductions of the papers: a page per family, and the summary over all of them.
 
-A page begins with what the paper states beside what was found here; below are the figures, as
-plots (SVG) and as tables that also lie beside the page as CSV.
+A page begins with what the paper states next to what was found here; below are the figures, as
+plots (SVG) and as tables that are also stored next to the page as CSV.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Page:
     family
         The family; its name begins every file's name.
     title, introduction
-        What stands above the claims.
+        What comes above the claims.
 
     Examples
     --------

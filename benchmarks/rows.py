@@ -17,7 +17,7 @@ def row(bar: str, required: str, measured: str, met: bool | None) -> Row:
 
 
 def measure(parts: Iterable[Part], quick: bool) -> list[Row]:
-    """Run the parts of a family's benchmark in turn, saying which one is at work."""
+    """Run the parts of a family's benchmark in turn, saying which one is running."""
     rows: list[Row] = []
     for part in parts:
         print(f"  {part.__name__.replace('_', ' ')}", file=sys.stderr, flush=True)
@@ -29,7 +29,7 @@ def measure(parts: Iterable[Part], quick: bool) -> list[Row]:
 class Timing(NamedTuple):
     """The shortest of several runs in seconds: by the clock, and of this process's CPU.
 
-    Other work on the machine lengthens the one and not the other.
+    Other work on the machine lengthens the former and not the latter.
     """
 
     wall: float

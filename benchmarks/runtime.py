@@ -51,7 +51,7 @@ def looking_for_a_new_plan(quick: bool) -> Row:
 
 
 def importing(quick: bool) -> list[Row]:
-    """Time the imports of a node, of each family in a process of its own."""
+    """Time the imports of a node, of each family in a separate process."""
     rows = []
     for name in families.NAMES:
         script = (

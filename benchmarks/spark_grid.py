@@ -1,4 +1,4 @@
-"""Grid statistics on Spark: built-in expressions beside a NumPy kernel in ``mapInArrow``.
+"""Grid statistics on Spark: built-in expressions against a NumPy kernel in ``mapInArrow``.
 
 ``python -m benchmarks.spark_grid [rows]`` prints CPU seconds of the whole process tree (driver, JVM
 and Python workers), the best of several repetitions, which a busy machine disturbs less than wall

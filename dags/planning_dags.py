@@ -1,4 +1,4 @@
-"""One planning DAG per stream definition in the folder ``streams`` beside this file."""
+"""One planning DAG per stream definition in the folder ``streams`` next to this file."""
 
 from headgate_airflow import planning_dags
 

@@ -36,26 +36,26 @@ def present(column: str) -> Expectation:
 
 
 def filled(column: str) -> Expectation:
-    """Row rule: the value is there."""
+    """Row rule: the value is present."""
     return expectation("expect_column_values_to_not_be_null", column=column)
 
 
 def between(column: str, low: Any, high: Any) -> Expectation:
-    """Row rule: the value is finite and lies in [low, high]."""
+    """Row rule: the value is finite and in [low, high]."""
     return expectation(
         "expect_column_values_to_be_between", column=column, min_value=low, max_value=high
     )
 
 
 def one_of(column: str, values: Iterable[str]) -> Expectation:
-    """Row rule: the value is one of the listed ones."""
+    """Row rule: the value is one of those listed."""
     return expectation(
         "expect_column_values_to_be_in_set", column=column, value_set=list(values)
     )
 
 
 def attribute_rules(attribute: Attribute) -> list[Expectation]:
-    """Row rules of one attribute: there, finite, and inside its domain."""
+    """Row rules of one attribute: present, finite, and inside its domain."""
     name = attribute.name
     if attribute.type == "category":
         return [filled(name), one_of(name, attribute.values)]
@@ -64,7 +64,7 @@ def attribute_rules(attribute: Attribute) -> list[Expectation]:
 
 
 def require(definition: StreamDefinition, names: Iterable[str], suite: str, remedy: str) -> None:
-    """Refuse a definition that lacks attributes which a suite judges."""
+    """Refuse a definition that lacks attributes that a suite checks."""
     known = [attribute.name for attribute in definition.attributes]
     missing = [name for name in names if name not in known]
     if missing:
@@ -90,7 +90,7 @@ def suite(
     columns: Mapping[str, str],
     rules: Sequence[Expectation],
 ) -> Suite:
-    """Return the suite: all columns are there, the rules hold, and enough rows are left."""
+    """Return the suite: all columns are present, the rules hold, and enough rows are left."""
     enough = expectation(ROW_COUNT, min_value=definition.samples.min_rows, max_value=None)
     return {
         "name": name,

@@ -38,7 +38,7 @@ def run(
 
     ``success`` is false if an expectation of severity ``critical`` failed; ``failures`` lists
     those, and ``warnings`` the failed ones of lesser severity. The Data Docs keep the last ``kept``
-    runs if they lie on a local path, elsewhere this run alone.
+    runs if they are on a local path, otherwise only this run.
     """
     # The import alone logs some 200 lines once Airflow has set up logging.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
@@ -96,7 +96,7 @@ def _validate(
 def plain_names(columns: Sequence[str]) -> dict[str, str]:
     """Return a name for each column that Great Expectations can look up on Spark.
 
-    It takes dots for fields of a struct. Names of letters, digits and _ stay as they are.
+    It takes dots to mean fields of a struct. Names of letters, digits and _ stay as they are.
 
     >>> plain_names(["price", "bid.price", "bid_price"])
     {'price': 'price', 'bid.price': 'bid_price_1', 'bid_price': 'bid_price'}
@@ -124,7 +124,7 @@ def _renamed(rules: Sequence[Expectation], plain: dict[str, str]) -> list[Expect
 
 
 def _context(site: Path) -> Any:
-    """Return a context that keeps results beside the site: without them old pages are removed."""
+    """Return a context that keeps results next to the site: without them old pages are removed."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,

@@ -1,7 +1,7 @@
-"""Reports of entities: what names and orders a tuple is there, the rest may be null.
+"""Reports of entities: what names and orders a tuple is required, the rest may be null.
 
 A measurement that is missing is information in a stream of reports, so only the attributes that
-identify, order or must be kept are required; every value that is there must lie in its domain.
+identify, order or must be kept are required; every value that is present must be in its domain.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def reasons(suite: Suite, raw: str, line: str) -> Column:
     suite
         The resolved suite.
     raw
-        Name of the struct column with the values as they came, as texts.
+        Name of the struct column with the values as they arrived, as texts.
     line
         Name of the column with the text of a line that is not a JSON object, else null.
     """

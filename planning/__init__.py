@@ -1,7 +1,7 @@
 """Headgate's library: plans what a data stream may lose, as a function of load.
 
 One room per family (``sifter``, ``lira``, ``attributes``, ``joins``, ``fit``), each with the same
-module names; beside them what all families share. Nothing here imports Airflow or Spark, and what
+module names; the rest is what all families share. Nothing here imports Airflow or Spark, and what
 runs on a source node (``plan``, ``shedder``, ``artifacts``, ``runtime``) imports neither a solver
 nor pandas.
 """

@@ -14,7 +14,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 Columns = Mapping[str, NDArray[np.generic]]
-"""Samples in memory: attribute name to a 1-D array; all arrays of one length."""
+"""Samples in memory: attribute name to a 1-D array; all arrays have the same length."""
 
 
 def frozen(values: ArrayLike) -> FloatArray:
@@ -45,7 +45,7 @@ def frozen_ints(values: ArrayLike) -> IntArray:
 
 
 def finite_array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """Return a read-only float64 copy of finite ``values`` of this shape; −1 is any length.
+    """Return a read-only float64 copy of finite ``values`` of this shape; −1 means any length.
 
     >>> finite_array("rates", [[1, 2]], (-1, 2)).shape
     (1, 2)
@@ -67,7 +67,7 @@ def finite_array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Float
 def for_reading(values: ArrayLike) -> FloatArray:
     """Return a contiguous read-only float64 view, or a copy where none is possible.
 
-    Compiled code treats read-only and writable arrays as two types: passing one kind only avoids a
+    Compiled code treats read-only and writable arrays as two types: passing only one kind avoids a
     second compilation in the data path.
 
     >>> for_reading(np.arange(2.0)).flags.writeable

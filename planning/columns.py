@@ -1,7 +1,7 @@
 """Columns of any kind as numbers that kernels can compare.
 
 A numeric column becomes float64 with NaN for null. Every other column becomes a 53-bit hash of its
-text, which float64 holds exactly: equal texts get equal numbers in every batch and process, and two
+text, which float64 stores exactly: equal texts get equal numbers in every batch and process, and
 different texts collide with probability 1e-16 per pair. Arrow is imported when Arrow data arrives.
 """
 
@@ -24,7 +24,7 @@ NULL_LENGTH = 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """One column as numbers: ``length`` holds the UTF-8 bytes per value of a text column."""
+    """One column as numbers: ``length`` is each text value's size in UTF-8 bytes."""
 
     values: FloatArray
     numeric: bool
@@ -195,10 +195,10 @@ def length_of(columns: Mapping[str, Any]) -> int:
 
 @numba.njit(cache=True)
 def _fold(keys: IntArray, codes: FloatArray) -> None:
-    """Fold a further column into combined row keys, in place (order of columns matters).
+    """Fold another column into combined row keys, in place (order of columns matters).
 
-    Partial sums are added in the order of these keys, so another hash would change the last bits
-    of published statistics.
+    Partial sums are added in the order of these keys, so a different hash would change the last
+    bits of published statistics.
     """
     bits = codes.view(np.int64)
     for i in range(len(keys)):
@@ -217,7 +217,7 @@ def row_keys(columns: Sequence[Encoded], rows: int) -> IntArray:
 
 
 def value_codes(column: Any) -> dict[str, float]:
-    """Return the code of every value that occurs, by its name.
+    """Return the code of every value that occurs, by name.
 
     >>> value_codes([2.0, None, 10.0, 2.0])
     {'10': 10.0, '2': 2.0}
@@ -234,5 +234,5 @@ def value_name(value: Any) -> str:
 
 
 def value_code(name: str, numeric: bool) -> float:
-    """Return the number by which a value of this name is encoded in a column."""
+    """Return the number that encodes a value of this name in a column."""
     return float(name) if numeric else float(encode([name]).values[0])

@@ -123,7 +123,7 @@ def problems_of(
     below
         Path of the part that was checked.
     elsewhere
-        Fields that are known in another section, and its name.
+        Fields that are known in another section, and that section's name.
     """
     problems = []
     for item in error.errors(include_url=False):
@@ -151,7 +151,7 @@ def problems_of(
 
 
 def problem_of(mistake: Mistake, file: str, lines: Lines, below: Place = ()) -> Problem:
-    """Return the problem; its field is the place, and what people call it if that is another."""
+    """Return the problem; its field is the place, plus what people call it if that differs."""
     place = (*below, *mistake.at)
     where, called = field_name(place), mistake.field
     if not where or where == called or where.endswith(f".{called}"):
@@ -169,7 +169,7 @@ def _line(lines: Lines, place: Place) -> int:
 
 
 def _fields(model: type[BaseModel] | None, place: Place) -> list[str]:
-    """Return the fields that a model knows beside the last step of ``place``."""
+    """Return the fields that a model knows at the level of the last step of ``place``."""
     for step in place[:-1]:
         if model is None:
             return []

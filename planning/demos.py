@@ -11,7 +11,7 @@ from upath import UPath
 
 
 def land_batch(folder: UPath, batch: int, columns: Mapping[str, Any]) -> UPath:
-    """Write columns as one Parquet file of a landing folder; it appears there whole.
+    """Write columns as one Parquet file in a landing folder; it appears there whole.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

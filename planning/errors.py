@@ -1,6 +1,6 @@
 """Every error Headgate raises on purpose.
 
-A message names the field, what is allowed, what came, and what to do about it. All errors derive
+A message names the field, what is allowed, what it got, and what to do about it. All errors derive
 from :class:`PlanningError`, so a caller can catch one type; those about bad values are also
 ``ValueError``.
 """
@@ -16,22 +16,22 @@ class PlanningError(Exception):
 
 
 class InvalidInput(PlanningError, ValueError):
-    """A value lies outside what is allowed."""
+    """A value is outside what is allowed."""
 
 
 class Mistake(InvalidInput):
-    """A value outside what is allowed, in parts that a page or a form can show each in its place.
+    """A value outside what is allowed, split into parts that a page or a form can show separately.
 
     Parameters
     ----------
     field
         What people call it: ``query cheap``, ``cost of operator f``, ``gate.holdout_by``.
     allowed, got, remedy
-        What is allowed, what came, and what to do.
+        What is allowed, what was given, and what to do.
     verb
         ``field must <verb> allowed``.
     at
-        Where it stands, as steps below the part of the definition that was checked:
+        Where it is, as steps below the part of the definition that was checked:
         ``("queries", "inline", 0, "ranges")``. Empty: the part itself.
 
     Examples
@@ -66,11 +66,11 @@ class InfeasiblePlan(PlanningError):
 
 
 class ArtifactError(PlanningError):
-    """A published artifact cannot be trusted: corrupted, truncated, unsigned or of a wrong kind."""
+    """A published artifact cannot be trusted: corrupt, truncated, unsigned or of the wrong kind."""
 
 
 class SignatureError(ArtifactError):
-    """The manifest carries no signature of a trusted key."""
+    """The manifest has no signature by a trusted key."""
 
 
 class StoreError(PlanningError):
@@ -78,7 +78,7 @@ class StoreError(PlanningError):
 
 
 class NoPlan(PlanningError, LookupError):
-    """The stream has no published plan, or not in this version."""
+    """The stream has no published plan, or no such version."""
 
 
 class BatchRejected(PlanningError):
@@ -86,12 +86,12 @@ class BatchRejected(PlanningError):
 
 
 class MissingExtra(PlanningError, ImportError):
-    """An optional dependency is absent; the message holds the command that installs it."""
+    """An optional dependency is absent; the message gives the command that installs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a stream definition, and where it is; line 0 if it is on no line.
+    """One mistake in a stream definition, and where it is; line 0 if it has no line.
 
     >>> print(Problem("ticks.yaml", 7, "gate.holdout", "a number in (0, 1)", "1.5"))
     ticks.yaml:7: gate.holdout must be a number in (0, 1), got 1.5
@@ -126,7 +126,7 @@ def _sentence(field: str, verb: str, allowed: str, got: str, remedy: str) -> str
 def check_between(
     field: str, value: float, low: float, high: float, *, remedy: str = "", open_low: bool = False
 ) -> float:
-    """Return ``value`` as float if it lies in [low, high] (or (low, high] with ``open_low``).
+    """Return ``value`` as float if it is in [low, high] (or (low, high] with ``open_low``).
 
     >>> check_between("throttle_fraction", 0.5, 0, 1)
     0.5

@@ -1,6 +1,6 @@
 """Small plans to try things on: the demo streams of ``dags/streams``, planned in memory.
 
-A stream is planned once per process, in less than a second, and the same call gives the same plan.
+A stream is planned once per process, in under a second, and the same call returns the same plan.
 The examples in the docstrings of the library use these functions; so can you.
 """
 
@@ -48,7 +48,7 @@ def demo_definition(family: str) -> StreamDefinition:
 
 @cache
 def demo_samples(family: str, batch: int = 0) -> Columns:
-    """Return a batch of the demo stream: clean rows as columns, for reading only.
+    """Return a batch of the demo stream: clean rows as columns, read-only.
 
     >>> ticks = demo_samples("sifter")
     >>> sorted(ticks), len(ticks["price"])
@@ -89,7 +89,7 @@ def demo_plan(family: str) -> Plan:
 
 
 def demo_store(family: str, versions: int = 1) -> tuple[Store, SigningKey]:
-    """Return a store of its own, in memory, with the demo plan published in it, and its key.
+    """Return a new in-memory store with the demo plan published in it, and its signing key.
 
     >>> store, signer = demo_store("sifter", versions=2)
     >>> store.streams(), store.versions("ticks")

@@ -4,7 +4,7 @@ A family is a package ``planning.<name>`` whose modules have the same names ever
 frame (stages, artifacts, runtime, report, command line) serves all of them alike:
 
 ===============  ==========================================================================
-module           holds
+module           contains
 ===============  ==========================================================================
 ``parameters``   ``Parameters``: the family's part of a stream definition (pydantic)
 ``model``        the paper's nouns and equations
@@ -20,16 +20,16 @@ module           holds
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
 ``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``
 ``demo``         ``land(folder, batch, definition)``: generated samples of the demo stream
-``reevaluation`` optional: ``due`` and ``record``, which scheduled runs plan
-``printed``      optional: the paper's own algorithms where ours took their place and a
+``reevaluation`` optional: ``due`` and ``record``, which decide whether a scheduled run plans
+``printed``      optional: the paper's own algorithms where ours replaced them and a
                  parameter still selects them
 ===============  ==========================================================================
 
-At most two modules or subpackages are a family's own. What measures and reproduces lives in
+At most two modules or subpackages are a family's own. Measurements and reproductions live in
 ``benchmarks/<family>``. Modules are imported on first use: a source node never loads a planner.
 
 The protocols below are what the frame may rely on. What a family may leave out is marked optional
-and has a protocol of its own, so that ``isinstance`` tells whether it is there.
+and has a protocol of its own, so that ``isinstance`` shows whether it is there.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ if TYPE_CHECKING:
 
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
 SOLVER_STATUS = r"exact|within \d[\d.e-]*( expected)?|heuristic"
-"""What a planner may say of its plan, as a regular expression."""
+"""What a planner may say about its plan, as a regular expression."""
 
 AnyParameters = TypeVar("AnyParameters", covariant=True)
 
 
 class Definition(Protocol[AnyParameters]):
-    """What a family may ask of a stream definition (:class:`planning.streams.StreamDefinition`).
+    """What a family may read from a stream definition (:class:`planning.streams.StreamDefinition`).
 
     ``Definition[Parameters]`` has the family's own parameters.
     """
@@ -95,7 +95,7 @@ class Definition(Protocol[AnyParameters]):
 
     @property
     def queries(self) -> Queries:
-        """Queries written in the definition, and the file that holds more."""
+        """Queries written in the definition, and the file that contains more."""
 
     @property
     def samples(self) -> Samples:
@@ -126,7 +126,7 @@ class Documented(Protocol):
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
-        """Return what a JSON form describes."""
+        """Return the object that a JSON form describes."""
 
 
 class Statistics(Documented, Protocol):
@@ -142,7 +142,7 @@ class Setting(Protocol):
 class Plan(Documented, Protocol):
     """Immutable, and a function of load, a fraction in [0, 1].
 
-    A plan for a network also takes a vector of input rates for the load.
+    A plan for a network also accepts a vector of input rates as the load.
     """
 
     def at(self, load: float) -> Setting | Mapping[str, float]:
@@ -159,12 +159,12 @@ class Plan(Documented, Protocol):
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Self:
-        """Return the plan of a compact form."""
+        """Return the plan that a compact form describes."""
 
 
 @runtime_checkable
 class PassesFraction(Protocol):
-    """Optional: a plan that tells how much of the stream it will pass."""
+    """Optional: a plan that can say how much of the stream it will pass."""
 
     def passed_fraction(self, load: float) -> float:
         """Return the fraction of the stream that is expected to pass at a load."""
@@ -175,7 +175,7 @@ class ItemCounts(Protocol):
 
     @property
     def offered(self) -> int | IntArray:
-        """Items offered, in as many rows as the family tells apart."""
+        """Items offered, in as many rows as the family distinguishes."""
 
     @property
     def dropped(self) -> int | IntArray:
@@ -208,9 +208,9 @@ class Shedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a plan did to a stream at one load, beside dropping at random.
+    """What a plan did to a stream at one load, compared with random dropping.
 
-    Qualities are the family's own measure scaled to [0, 1] with 1 meaning nothing lost.
+    Qualities are the family's own measure scaled to [0, 1], with 1 meaning nothing lost.
 
     Examples
     --------
@@ -245,14 +245,14 @@ class ParametersRoom(Protocol):
 
     @property
     def Parameters(self) -> type[FamilyParameters]:
-        """The family's part of a definition, with what it may say of the whole."""
+        """The family's part of a definition, with what it may say about the whole."""
 
 
 class StatisticsRoom(Protocol):
     """``planning.<family>.statistics``."""
 
     def build(self, samples: Columns, definition: Definition[Any]) -> Statistics:
-        """Summarise samples in memory; the family's Spark app gives the same bytes."""
+        """Summarise samples in memory; the family's Spark app produces the same bytes."""
 
     @property
     def Statistics(self) -> type[Statistics]:
@@ -298,7 +298,7 @@ class SimulateRoom(Protocol):
     def evaluate(
         self, plan: Plan, samples: Columns, definition: Definition[Any], loads: Sequence[float]
     ) -> tuple[Outcome, ...]:
-        """Shed samples with a plan at several loads, beside random dropping."""
+        """Shed samples with a plan at several loads, and compare with random dropping."""
 
 
 class FiguresRoom(Protocol):
@@ -315,7 +315,7 @@ class FurtherFigures(Protocol):
     def further(
         self, plan: Plan, samples: Columns, definition: Definition[Any]
     ) -> Iterable[tuple[str, Callable[[Axes], None]]]:
-        """Return captions, each with what draws its figure."""
+        """Return captions, each with the function that draws its figure."""
 
 
 class DemoRoom(Protocol):
@@ -332,7 +332,7 @@ class ReevaluationRoom(Protocol):
         """Return whether a scheduled run should plan, and why."""
 
     def record(self, home: Home, definition: Definition[Any], plan: Plan, now_s: float) -> object:
-        """Note what a run came to, for the next decision."""
+        """Record the outcome of a run for the next decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,10 +380,10 @@ def family(name: str) -> Family:
 
     >>> family("sifter").name
     'sifter'
-    >>> family("sieve")
+    >>> family("sieve")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    planning.errors.Mistake: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
+    planning.errors.Mistake: family must be one of sifter, ..., got 'sieve'
     """
     if name not in NAMES:
         raise Mistake("family", f"one of {', '.join(NAMES)}", repr(name))

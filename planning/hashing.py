@@ -1,6 +1,6 @@
-"""The one hash: splitmix64, by which rows, keys and chances are scattered.
+"""The one hash function: splitmix64, which scatters rows, keys and chances.
 
-``mixed`` is written once and used twice: on NumPy arrays as it stands, and compiled by the
+``mixed`` is written once and used twice: on NumPy arrays as it is, and compiled by the
 families' ``kernels`` (``njit(mixed)``) on single numbers.
 """
 
@@ -17,7 +17,7 @@ FIRST_SHIFT, SECOND_SHIFT, LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(
 
 
 def mixed(bits: Any) -> Any:
-    """Finish a splitmix64 step (Steele, Lea and Flood 2014): every input bit moves every bit.
+    """Finish a splitmix64 step (Steele, Lea, Flood 2014): each input bit affects every output bit.
 
     Takes and returns ``uint64``, one number or an array.
 

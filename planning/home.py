@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Below:
-    """A place below the home, by its name."""
+    """A place of a given name below the home."""
 
     def __init__(self, name: str) -> None:
         self.name = name

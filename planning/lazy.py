@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import Any
 
 NOUNS = {"Plan": "plan", "Shedder": "shedder", "Statistics": "statistics"}
-"""What every family offers by name, and the module that holds it."""
+"""What every family offers by name, and the module that defines it."""
 
 
 def load(package: str, name: str, rooms: Mapping[str, str] = NOUNS) -> Any:
-    """Return what ``package`` offers as ``name``; ``rooms`` tells which module holds it.
+    """Return what ``package`` offers as ``name``; ``rooms`` says which module defines it.
 
     >>> load("planning.sifter", "Plan").__module__
     'planning.sifter.plan'

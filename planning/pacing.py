@@ -1,7 +1,7 @@
 """The one credit rule: a credit grows by a step per item, and a carry picks the item.
 
 Credits are whole numbers in units of 2**-32 items, so that nothing is rounded: batches and single
-items give the same decisions, and of the first n items at most ceil(fraction * n) are picked.
+items lead to the same decisions, and of the first n items at most ceil(fraction * n) are picked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Pacer:
 
 
 def spread_credits(count: int) -> IntArray:
-    """Return first credits in [0, 1) that lie evenly for any count, so that none drop in step.
+    """Return initial credits in [0, 1), evenly spread for any count, so that none drop in step.
 
     >>> (spread_credits(4) / ONE).round(2).tolist()
     [0.5, 0.12, 0.74, 0.35]

@@ -1,7 +1,7 @@
 """The codec kit: bounded reading and canonical writing of plans, for every family's ``codec``.
 
 A family describes its fields; the kit reads and writes them. Numbers are little-endian. A reader
-checks every size against the bytes that are left before it takes memory, and whatever is wrong with
+checks every size against the bytes left before it allocates memory, and whatever is wrong with
 a payload becomes one :class:`~planning.errors.ArtifactError` that names the plan.
 
 >>> data = packed([0.5, 0.25], "<f4") + bits([True, False, True])
@@ -40,7 +40,7 @@ def packed(values: ArrayLike, kind: str) -> bytes:
 
 
 def bits(values: ArrayLike) -> bytes:
-    """Return flags as bits, the first one highest.
+    """Return flags as bits, the first one in the highest bit.
 
     >>> bits([True, False, False, True]).hex()
     '90'
@@ -132,7 +132,7 @@ store
         return bytes(self.take(self.left))
 
     def magic(self, expected: bytes) -> None:
-        """Pass over the bytes that name the format."""
+        """Check and skip the bytes that name the format."""
         given = bytes(self.take(min(len(expected), self.left)))
         if given != expected:
             raise damaged(self.what, f"start with {expected!r}", repr(given))
@@ -142,7 +142,7 @@ store
         return layout.unpack(self.take(layout.size))
 
     def numbers(self, kind: str, *shape: int) -> NDArray[Any]:
-        """Return an array as it is stored; its size is checked before it is made."""
+        """Return an array as it is stored; its size is checked before it is allocated."""
         dtype = np.dtype(kind)
         return np.frombuffer(self.take(dtype.itemsize * math.prod(shape)), dtype).reshape(shape)
 
@@ -160,7 +160,7 @@ store
         return np.unpackbits(stored, count=count).astype(np.bool_)
 
     def message(self, kind: type[T] | Any, size: int | None = None) -> T:
-        """Return MessagePack of ``size`` bytes (all that is left without) as a type."""
+        """Return the next ``size`` bytes of MessagePack (by default the rest) as a type."""
         data = self.rest() if size is None else self.take(size)
         try:
             read: T = msgspec.msgpack.decode(data, type=kind)
@@ -169,13 +169,13 @@ store
         return read
 
     def finish(self) -> None:
-        """Refuse what follows the last field."""
+        """Refuse anything that follows the last field."""
         if self.left:
             raise damaged(self.what, f"end after {self._place} bytes", len(self._payload))
 
 
 def inflated(data: bytes, size: int, what: str) -> bytes:
-    """Decompress what must have ``size`` bytes; a longer one is refused before it is made.
+    """Decompress to exactly ``size`` bytes; a longer result is refused before it is allocated.
 
     >>> inflated(zlib.compress(b"HGA1"), 4, "attributes plan")
     b'HGA1'
@@ -215,7 +215,7 @@ class ArrayDocument(msgspec.Struct, forbid_unknown_fields=True):
     values: list[float]
 
     def array(self, what: str, name: str) -> NDArray[Any]:
-        """Return the array, for reading only."""
+        """Return the array, read-only."""
         kind = _dtype(self.type, what, name)
         try:
             values = np.array(self.values, dtype=kind)
@@ -238,7 +238,7 @@ class PackedArray(msgspec.Struct, array_like=True):
         return cls(kind, list(array.shape), packed(array, DTYPES[kind]))
 
     def array(self, what: str, name: str) -> NDArray[Any]:
-        """Return the array, for reading only."""
+        """Return the array, read-only."""
         kind = np.dtype(_dtype(self.type, what, name))
         if len(self.data) % kind.itemsize:
             raise damaged(what, f"hold whole numbers of bytes in {name}", len(self.data))

@@ -14,13 +14,13 @@ from planning.home import Home
 from planning.streams import StreamDefinition
 
 FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope"})
-"""What a written query may hold."""
+"""The fields that a written query may have."""
 
 
 def written_queries(definition: Definition[Any]) -> list[dict[str, Any]]:
     """Return the queries of a definition, inline ones first, then those of its file.
 
-    A file is looked for beside the definition; a planning run reads its own copy.
+    The file is looked up next to the definition; a planning run reads its own copy.
 
     >>> from planning.examples import demo_definition
     >>> written_queries(demo_definition("lira"))[0]["name"]
@@ -33,7 +33,7 @@ def written_queries(definition: Definition[Any]) -> list[dict[str, Any]]:
 
 
 def locate(file: str, source: str, home: Home | None = None) -> UPath:
-    """Return where a file of queries lies: beside its definition if there, else below a home.
+    """Return where a query file is: next to its definition if it exists there, else below a home.
 
     >>> locate("ticks.jsonl", "/streams/ticks.yaml").as_posix()
     '/streams/ticks.jsonl'
@@ -45,7 +45,7 @@ def locate(file: str, source: str, home: Home | None = None) -> UPath:
 
 
 def located(definition: StreamDefinition, home: Home) -> StreamDefinition:
-    """Return the definition with the whole path of its file of queries, if it has one."""
+    """Return the definition with the full path of its query file, if it has one."""
     file, source = definition.queries.file, definition.source
     return definition if file is None else with_file(definition, locate(file, source, home))
 
@@ -57,7 +57,7 @@ def with_file(definition: StreamDefinition, path: UPath) -> StreamDefinition:
 
 
 def content(path: UPath) -> bytes:
-    """Return a file of queries as it is."""
+    """Return the raw content of a query file."""
     try:
         return bytes(path.read_bytes())
     except OSError as error:
@@ -68,7 +68,7 @@ def content(path: UPath) -> bytes:
 
 
 def read(path: UPath) -> list[dict[str, Any]]:
-    """Read a file of queries: JSON lines, or Parquet with ``<attribute>_low`` / ``_high``."""
+    """Read a query file: JSON lines, or Parquet with ``<attribute>_low`` / ``_high``."""
     data = content(path)
     if path.suffix == ".parquet":
         return _read_parquet(data, path)

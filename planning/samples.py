@@ -130,9 +130,9 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def typed(columns: Columns, definition: StreamDefinition) -> dict[str, np.ndarray]:
-    """Return the columns with numbers where the definition has them, times as seconds.
+    """Return the columns with numbers where the definition declares them, times as seconds.
 
-    What is not of the declared type becomes infinite, which no domain holds; null becomes NaN.
+    What is not of the declared type becomes infinite, which no domain contains; null becomes NaN.
 
     >>> from planning.examples import demo_definition
     >>> ticks = {"price": np.array(["5", "cheap"]), "volume": np.array([1.0, 2.0])}
@@ -165,10 +165,10 @@ def time_column(definition: StreamDefinition) -> str | None:
 def broken_rules(
     columns: Columns, definition: StreamDefinition, latest_s: float = LARGEST
 ) -> dict[str, BoolArray]:
-    """Return which rows break a rule, by the reason that the quarantine gives.
+    """Return which rows break a rule, keyed by the reason that the quarantine gives.
 
-    Every attribute must be there, unless it may be null, of its type, and inside its domain; a time
-    must not lie after ``latest_s``. Spark applies the same rules (``expectations``); in memory, NaN
+    Every attribute must be present (unless nullable), of its type, and inside its domain; a time
+    must not be after ``latest_s``. Spark applies the same rules (``expectations``); in memory, NaN
     counts as missing.
 
     >>> from planning.examples import demo_definition
@@ -231,7 +231,7 @@ def _broken_categories(values: np.ndarray, attribute: Attribute) -> dict[str, Bo
 
 
 def _numbers(values: np.ndarray, kind: str) -> tuple[FloatArray, BoolArray]:
-    """Return values as numbers, NaN where there is none, and which ones are of another type."""
+    """Return values as numbers, NaN where there is none, and which of them are of another type."""
     if np.issubdtype(values.dtype, np.number):
         numbers = values.astype(np.float64)
         wrong = np.zeros(numbers.shape, dtype=np.bool_)
@@ -269,7 +269,7 @@ def interval(low: float, high: float) -> str:
 
 
 def listed(values: Sequence[str]) -> str:
-    """Return the first of some values, and how many there are if that is not all.
+    """Return the first few values, and how many there are if that is not all of them.
 
     >>> listed(["buy", "sell"]), listed([str(i) for i in range(10)])
     ('buy, sell', '0, 1, 2, 3, 4, 5, 6, 7 … (10 values)')

@@ -1,9 +1,9 @@
 """Deterministic sampling: the same rows give the same sample, however they are ordered or split.
 
 A row's key is a hash of its values, so it is the same on every machine and in every partition.
-Rows sorted by key stand in an order that has nothing to do with their values; a holdout is a range
+Rows sorted by key are in an order that has nothing to do with their values; a holdout is a range
 of keys, and the bounded sample U takes every N/n-th row of that order. Copies of a row share one
-key and stand side by side, so each value enters U in proportion to its frequency.
+key and are adjacent, so each value enters U in proportion to its frequency.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def in_holdout(keys: KeyArray, fraction: float) -> BoolArray:
 def sample_ranks(total: int, size: int) -> IntArray:
     """Return the ranks, in key order, of the rows that form a sample of ``size`` out of ``total``.
 
-    Every total/size-th row from the middle of the first stretch; all rows if there are no more.
+    Every total/size-th row from the middle of the first stretch; all if there are at most ``size``.
 
     >>> sample_ranks(10, 5).tolist()
     [1, 3, 5, 7, 9]
@@ -65,7 +65,7 @@ def sample_ranks(total: int, size: int) -> IntArray:
         raise InvalidInput(f"size must be >= 1 and total >= 0, got {size} and {total}")
     if total <= size:
         return np.arange(total, dtype=np.int64)
-    # Python's integers: (2i + 1) * total may pass 2**63.
+    # Python's integers: (2i + 1) * total may exceed 2**63.
     return np.array([(2 * i + 1) * total // (2 * size) for i in range(size)], dtype=np.int64)
 
 

@@ -194,7 +194,7 @@ class Retention(Section):
 
 
 class FamilyParameters(Section):
-    """Base of every family's ``Parameters``, with what a family may say of a whole definition.
+    """Base of every family's ``Parameters``, with what a family may say about a whole definition.
 
     Examples
     --------
@@ -204,9 +204,9 @@ class FamilyParameters(Section):
     """
 
     uses_queries: ClassVar[bool] = True
-    """Whether the family plans for queries; if not, a definition may hold none."""
+    """Whether the family plans for queries; if not, a definition may have none."""
     definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Section and field to the default that the family prefers to the general one."""
+    """The defaults that the family prefers to the general ones, by section and field."""
 
     def check_definition(self, definition: Definition[Any]) -> None:
         """Raise :class:`~planning.errors.Mistake` if the whole does not suit the family."""

@@ -39,17 +39,17 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 
     @property
     def setting(self) -> AnySetting:
-        """The plan's setting in force."""
+        """The setting in force."""
         return self._setting
 
     @property
     def load(self) -> AnyLoad:
-        """The load that is followed."""
+        """The load being followed."""
         return self._load
 
     @abstractmethod
     def set_load(self, load: AnyLoad) -> None:
-        """Follow a new load; what was counted goes on."""
+        """Follow a new load; the counters carry on."""
 
     def swap(self, plan: AnyPlan) -> None:
         """Follow a new plan at the same load."""
@@ -63,7 +63,7 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemCounters:
-    """Items offered and dropped, in as many rows as the family tells apart.
+    """Items offered and dropped, in as many rows as the family distinguishes.
 
     >>> import numpy as np
     >>> ItemCounters(np.array([6, 4]), np.array([5, 0])).passed_fraction

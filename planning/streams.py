@@ -156,7 +156,7 @@ class StreamDefinition(Section):
         return self.samples.landing or f"landing/{self.stream}"
 
     def of(self, parameters: type[OfFamily]) -> Definition[OfFamily]:
-        """Return the definition as one with the parameters of a family, which it must have."""
+        """Return the definition typed with a family's parameters, which it must have."""
         definition: Definition[FamilyParameters] = self
         if not isinstance(self.parameters, parameters):
             raise InvalidInput(
@@ -179,14 +179,14 @@ class StreamDefinition(Section):
 
 
 def parse(document: Any, file: str, lines: Lines | None = None) -> StreamDefinition:
-    """Check an already read document; raise :class:`DefinitionError` with every mistake.
+    """Check a document that has been read; raise :class:`DefinitionError` with every mistake.
 
-    >>> parse({"stream": "T", "family": "sieve"}, "t.yaml")
+    >>> parse({"stream": "T", "family": "sieve"}, "t.yaml")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     planning.errors.DefinitionError: t.yaml:1: stream must be a name of lower-case letters, \
 digits, - and _, starting with a letter, got 'T'
-    t.yaml:1: family must be one of sifter, lira, attributes, joins, fit, got 'sieve'
+    t.yaml:1: family must be one of sifter, ..., got 'sieve'
     t.yaml:1: attributes must be present, got nothing
     """
     lines = lines or {}
@@ -238,7 +238,7 @@ def load(path: str | Path) -> StreamDefinition:
 
 
 def load_folder(folder: str | Path) -> tuple[list[StreamDefinition], list[DefinitionError]]:
-    """Read a folder's ``*.yaml`` and ``*.yml``: the good definitions, the errors of the others.
+    """Read a folder's ``*.yaml`` and ``*.yml``: the good definitions, and the errors of the others.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Try the published plans: runtime shedders pick them up and shed fresh samples.
 
-``python -m planning.trial`` does it for the demo streams and ends with a summary and a report.
+``python -m planning.trial`` does so for the demo streams and ends with a summary and a report.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def outcomes(
     samples: Path | None = None,
     version: int | None = None,
 ) -> tuple[Outcome, ...]:
-    """Shed fresh samples with a published plan at several loads, beside random dropping."""
+    """Shed fresh samples with a published plan at several loads; compare with random dropping."""
     published = home.store().load(definition.stream, version)
     return _shed(published, _columns(definition, samples), located(definition, home), loads)
 
@@ -103,7 +103,7 @@ def _shed(
 
 
 def run_of(home: Home, stream: str, version: int) -> Run | None:
-    """Return the run that published a version, while it is kept."""
+    """Return the run that published a version, if it is still kept."""
     folder = home.runs / stream
     for path in sorted(folder.iterdir(), key=str) if folder.exists() else []:
         run = Run(path)
@@ -148,7 +148,7 @@ def _columns(definition: StreamDefinition, samples: Path | None) -> dict[str, np
 
 
 def print_summary(trials: Sequence[Trial]) -> None:
-    """Print one block per stream: what was planned, and quality beside random dropping."""
+    """Print one block per stream: what was planned, and quality compared with random dropping."""
     from planning.console import print_table
 
     print_table(

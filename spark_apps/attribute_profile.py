@@ -2,8 +2,8 @@
 
 Reads ``samples/train`` of the run and writes ``statistics.json``. Values become numbers, votes find
 the cycle, then every entity's reports are profiled in blocks, in parallel: lag errors first, dead
-bands once the scale is known. The sums are added in one order on the driver, so the result has the
-same bytes as :func:`planning.attributes.statistics.build`.
+bands once the scale is known. The sums are added in a fixed order on the driver, so the result has
+the same bytes as :func:`planning.attributes.statistics.build`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _with_entities(ordered: DataFrame, schema: TupleFormat, cycle: CycleIdentifi
 
 
 def _blocks(entities: DataFrame, order: Sequence[str]) -> DataFrame:
-    """Return the rows with the number of the report of their entity, and its block."""
+    """Return the rows, each with its report number within its entity, and its block."""
     number = F.row_number().over(Window.partitionBy(ENTITY).orderBy(*order)) - 1
     return entities.withColumn(REPORT, number).withColumn(
         BLOCK, F.floor(F.col(REPORT) / sums.BLOCK_REPORTS)
@@ -263,7 +263,7 @@ def _last_rows(
 
 
 def describe(statistics: Statistics) -> str:
-    """Say what the samples of every stream hold."""
+    """Say what the samples of every stream contain."""
     return "; ".join(
         f"{stream.tuples} tuples of {stream.entities} entities, CID "
         f"{', '.join(stream.cycle.cid) or 'none'}, cycle of {stream.cycle.length}"

@@ -62,7 +62,7 @@ def detect(
 
 
 def cast_votes(ordered: DataFrame, names: Sequence[str], rows: int) -> dict[str, Votes]:
-    """Return the votes of every attribute that is neither constant nor of too many values."""
+    """Return the votes of every attribute that has more than one value but not too many."""
     counted = _transitions(ordered, names).persist()
     try:
         borders = _border_transitions(counted, names)
@@ -138,7 +138,7 @@ def _border_transitions(
 
 
 def _elected(inside: DataFrame, names: Sequence[str], rows: int) -> dict[str, Votes]:
-    """Add up transitions, keep each value's most frequent successor, and bring both home."""
+    """Add up transitions, keep each value's most frequent successor, and collect both."""
     summed = inside.groupBy("attribute", "value", "next").agg(F.sum("n").alias("n"))
     voted = summed.groupBy("attribute", "value").agg(
         F.sum("n").alias("total"), F.max(F.struct("n", "next")).alias("top")

@@ -1,8 +1,8 @@
 """Draw the bounded sample U on Spark: the same rows as :func:`planning.sampling.draw`.
 
-Two passes and no shuffle of rows. The first counts rows per bucket of keys, which tells in which
-buckets the wanted ranks lie. The second fetches only those buckets, equal rows once with their
-number, and the driver picks the ranks.
+Two passes and no shuffle of rows. The first counts rows per bucket of keys, which shows which
+buckets contain the wanted ranks. The second fetches only those buckets, equal rows once with their
+count, and the driver picks the ranks.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def pick(
 def _rows_in(
     rows: DataFrame, points_of: Points, buckets: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Return the distinct rows whose keys lie in the buckets, and how often each occurs."""
+    """Return the distinct rows whose keys are in the buckets, and how often each occurs."""
     width = len(rows.columns)
     names = [f"c{i}" for i in range(width)]
 

@@ -3,7 +3,7 @@
 Reads ``samples/train`` of the run and writes ``statistics.json``. Time is cut into blocks at least
 one window long; a block gets its own tuples and those of the window before it, and counts hits and
 comparisons of its own with the compiled join. So every pair within the windows is looked at in one
-block, no pair is ever written down, and blocks are independent of one another. Gives the same bytes
+block, no pair is ever materialised, and blocks are independent of one another. Gives the same bytes
 as :func:`planning.joins.statistics.build`.
 """
 
@@ -33,7 +33,7 @@ HITS, MADE, TUPLES = "hits", "made", "tuples"
 
 
 def counts(samples: DataFrame, layout: Layout, windows: Windows, condition: Condition) -> DataFrame:
-    """Count hits, comparisons and tuples: ``part``, flat ``index``, ``count``, span of time."""
+    """Count hits, comparisons and tuples: ``part``, flat ``index``, ``count``, time span."""
     names = layout.columns
     plain = [f"c{k}" for k in range(len(names))]
     time = F.col(plain[names.index(layout.time)])

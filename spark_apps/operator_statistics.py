@@ -1,4 +1,4 @@
-"""Operator statistics of FIT: measured costs, selectivities and input rates, from any size.
+"""Operator statistics of FIT: measured costs, selectivities and rates, from samples of any size.
 
 Reads ``samples/train`` of the run and writes ``statistics.json``: counts per element are summed,
 rate vectors of complete periods are made and a bounded sample of them is drawn, all on Spark. Gives

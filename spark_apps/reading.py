@@ -1,7 +1,7 @@
 """Monitoring samples as they landed, turned into rows of the declared types.
 
 Nothing is lost on the way: a value that cannot be read becomes null and stays in the struct column
-``RAW`` as text; a line that is no JSON object stays whole in ``LINE``. ``FILE`` says where a row
+``RAW`` as text; a line that is not a JSON object stays whole in ``LINE``. ``FILE`` says where a row
 came from. Columns that the suite does not name are left out.
 """
 
@@ -110,7 +110,7 @@ def _read_parquet(
         elif types[column] is None:
             came[column] = F.lit(f"<{in_files[column]}>")
         elif _is_nanoseconds(in_files[column]):
-            # Whole division: nanoseconds do not fit into a double.
+            # Integer division: nanoseconds do not fit into a double.
             came[column] = F.timestamp_micros(F.expr(f"{quoted(column)} div 1000"))
         else:
             came[column] = F.col(quoted(column))

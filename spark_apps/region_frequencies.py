@@ -42,7 +42,7 @@ def coded(samples: DataFrame, space: Space) -> DataFrame:
 
 
 def points_of(batch: pa.RecordBatch, space: Space) -> FloatArray:
-    """Return a batch's rows as points of the data space; rows without a place are left out."""
+    """Return a batch's rows as points of the data space; rows with no place in it are left out."""
     points = space.matrix(arrays_of(batch, space.names))
     return np.asarray(points[~np.isnan(points).any(axis=1)])
 

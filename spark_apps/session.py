@@ -1,4 +1,4 @@
-"""What every app needs: a quiet Spark session, paths as Spark spells them, exit codes."""
+"""What every app needs: a quiet Spark session, paths as Spark writes them, exit codes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def spark_path(path: UPath) -> str:
 
 
 def quoted(column: str) -> str:
-    """Return a column's name so that Spark takes dots and spaces in it as they are."""
+    """Return a column's name so that Spark takes dots and spaces in it literally."""
     return "`" + column.replace("`", "``") + "`"
 
 

@@ -1,8 +1,8 @@
-"""The statistics of LIRA, from any size: the grid of α × α cells, and the measured f(Δ).
+"""The statistics of LIRA, from samples of any size: the grid of α × α cells, and measured f(Δ).
 
 Reads ``samples/train`` of the run and writes ``statistics.json``. One pass over the positions with
 one integer cell id; the queries are spread over the cells on the driver. f(Δ) is measured by
-replaying dead reckoning over every object's track: rows are brought together by object, sorted by
+replaying dead reckoning over every object's track: rows are grouped by object, sorted by
 time, and replayed by a compiled kernel in each partition. Gives the same numbers as
 :func:`planning.lira.statistics.build`.
 """
@@ -43,7 +43,7 @@ def grid_statistics(positions: DataFrame, cells: int, bounds: Bounds) -> DataFra
     Parameters
     ----------
     positions
-        Columns x, y and speed; rows outside the bounds count nowhere.
+        Columns x, y and speed; rows outside the bounds are not counted.
     cells
         α, the number of cells on each side.
     bounds
@@ -142,7 +142,7 @@ def _step(axis: str, low: float, high: float, cells: int) -> Column:
 
 
 def describe(statistics: Statistics) -> str:
-    """Say how many positions lie in how many cells."""
+    """Say how many positions are in how many cells."""
     nodes = statistics.grid.nodes
     return f"{nodes.sum()} positions in {nodes.size} cells"
 

@@ -76,7 +76,7 @@ def clean_rows(judged: DataFrame, columns: Mapping[str, str]) -> DataFrame:
 
 
 def quarantined_rows(judged: DataFrame) -> DataFrame:
-    """Return the rows that broke a rule: where they came from, why, and what came."""
+    """Return the rows that broke a rule: where they came from, why, and what they contained."""
     return judged.where(~_is_clean()).select(
         F.col(FILE).alias("file"),
         F.col(REASONS).alias("reasons"),
@@ -207,7 +207,7 @@ def _is_clean() -> Column:
 
 
 def _remove(folder: UPath) -> None:
-    """Remove what an earlier attempt of the run left."""
+    """Remove what an earlier attempt of the run left behind."""
     if folder.exists():
         folder.fs.rm(folder.path, recursive=True)
 

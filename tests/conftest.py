@@ -1,11 +1,11 @@
-"""Shared fixtures: a home of one's own, the demo streams, and a planned demo stream per family."""
+"""Shared fixtures: a separate home, the demo streams, and a planned demo stream per family."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -25,13 +25,18 @@ STREAMS = REPOSITORY / "dags" / "streams"
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))  # modules that test modules share
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep what shares a Spark session, an Airflow or a module's fixtures in one process."""
-    for item in items:
-        file = item.path.relative_to(REPOSITORY).as_posix()
-        shared = next((name for name in ("spark_apps", "plugins", "dags") if name in file), file)
-        item.add_marker(pytest.mark.xdist_group(shared))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFileOrSession(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            shared = ("tests/spark_apps", "tests/plugins", "tests/dags")
+            return next((folder for folder in shared if file.startswith(folder)), file)
+
+    return ByFileOrSession(config, log)
 
 
 @dataclass(frozen=True)

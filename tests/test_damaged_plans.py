@@ -76,13 +76,13 @@ def test_what_is_spoilt_is_refused_or_harmless(name: str, form: str) -> None:
     else:
         read, cases = plan.from_bytes, spoilt_payloads(demo_plan(name).to_bytes())
     refused = 0
-    for what, given in cases:
+    for tried, (what, given) in enumerate(cases, start=1):
         try:
-            found = read(given)
-            found.at(0.5), found.predicted_quality(0.5), found.summary(), found.to_bytes()
-            assert np.asarray(shedder(found, 0.5).offer(batch)).shape[0] == 50
+            decoded = read(given)
+            decoded.at(0.5), decoded.predicted_quality(0.5), decoded.summary(), decoded.to_bytes()
+            assert np.asarray(shedder(decoded, 0.5).offer(batch)).shape[0] == 50
         except PlanningError:
             refused += 1
         except Exception as error:
             pytest.fail(f"{what}: {type(error).__name__}: {error}")
-    assert refused > 100
+    assert refused > 0.3 * tried, f"only {refused} of {tried} spoilt plans were refused"

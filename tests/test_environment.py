@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def test_pyspark_and_its_client_are_of_one_release() -> None:
-    """The Spark provider installs the client over files of pyspark; of one release they agree."""
+    """The Spark provider installs the client over pyspark files; within one release they agree."""
     assert metadata.version("pyspark-client") == metadata.version("pyspark")
 
 

@@ -134,7 +134,7 @@ def test_the_wheel_holds_the_product_only(wheel: Path) -> None:
 
 @pytest.mark.airflow
 @pytest.mark.spark
-def test_a_two_line_dag_file_in_an_own_airflow_publishes(
+def test_a_two_line_dag_file_in_a_users_own_airflow_publishes(
     wheel: Path, repository: Path, tmp_path: Path
 ) -> None:
     python = install(tmp_path / "venv", f"{wheel}[pipeline]", repository)

@@ -1,7 +1,7 @@
-"""What the paper's text states about its examples, tables and figures, beside what was measured.
+"""What the paper's text states about its examples, tables and figures, next to what was measured.
 
 One function per part takes what :mod:`benchmarks.attributes.reproduce` measured. Generated streams
-and other real data stand for the paper's nine sites of 2006, which are gone.
+and other real data replace the paper's nine sites of 2006, which are gone.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ CHANNEL_WINDOW = 144  # four cycles of the three streams
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A method beside tuple dropping at one capacity."""
+    """A method compared with tuple dropping at one capacity."""
 
     method: str
     load: float

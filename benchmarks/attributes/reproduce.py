@@ -1,4 +1,4 @@
-"""The paper's evaluation (Section VI) and ours, made anew: ``make reproduce FAMILY=attributes``.
+"""The paper's evaluation (Section VI) and ours, reproduced: ``make reproduce FAMILY=attributes``.
 
 The paper's nine sites of 2006 are gone; streams with their window sizes (Table III) are generated,
 and the real stream is hourly weather and air quality of twelve stations.
@@ -200,13 +200,13 @@ def _table_4(page: Page, quick: bool) -> None:
 def _figure_4(page: Page, quick: bool) -> None:
     attributes = 7
     rates = np.linspace(20.0, 80.0, 31)
-    # As the paper has it: the amount R - C, attributes of 10 units each.
+    # As in the paper: the amount R - C, attributes of 10 units each.
     curves = {
         f"C = {capacity:g}": _shed_counts(rates, capacity, np.full(len(rates), 10.0), attributes)
         for capacity in (20.0, 30.0, 40.0)
     }
     linear = {name: _straightness(rates, counts) for name, counts in curves.items()}
-    # When R grows because tuples come faster, an attribute's share of the rate grows with it.
+    # When R grows because tuples arrive faster, an attribute's share of the rate grows with it.
     faster = "C = 20, faster tuples"
     curves[faster] = _shed_counts(rates, 20.0, rates / attributes, attributes)
     page.section(

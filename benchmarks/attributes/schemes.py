@@ -1,4 +1,4 @@
-"""The paper's scheme at one capacity: how much to shed (IV-C1), what (IV-C2), and for whom (V).
+"""The paper's scheme at one capacity: how much to shed (IV-C1), what (IV-C2), and where (V).
 
 The plan's frontier answers for every capacity; these equations are what its figures draw.
 """

@@ -1,4 +1,4 @@
-"""What the paper's text states about its figures and tables, beside what was measured.
+"""What the paper's text states about its figures and tables, next to what was measured.
 
 One function per figure takes the rows of :mod:`benchmarks.fit.experiments` and returns its claims.
 The paper prints few numbers; most claims are orders and trends, and those are checked on plan

@@ -23,7 +23,7 @@ START_S = 60.0
 
 
 class Cluster:
-    """One process per server; all of them end with this object, or at their deadline.
+    """One process per server; all of them stop with this object, or at their deadline.
 
     >>> from planning.fit.demo import figure_1
     >>> with Cluster(figure_1(), 0.1, deadline_s=60) as cluster:  # doctest: +SKIP
@@ -113,7 +113,7 @@ class Cluster:
         return answer
 
     def wait_planned(self, timeout_s: float = START_S) -> None:
-        """Wait until every living server has a table and nothing more to send."""
+        """Wait until every live server has a table and nothing more to send."""
         end = time.monotonic() + timeout_s
         settled = 0
         while settled < 2:
@@ -142,7 +142,7 @@ class Cluster:
         self.processes[name].wait(10)
 
     def close(self) -> None:
-        """End all processes."""
+        """Stop all processes."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()

@@ -108,7 +108,7 @@ def wide(inputs: int, *, max_rate: float = 100.0, high: float = 64.0) -> QueryNe
 def fan_out(branches: int, *, max_rate: float = 100.0) -> QueryNetwork:
     """Build the single-server query tree of Section 8.2.3: one shared operator, many branches.
 
-    Branch k costs (k + 1) ms per tuple: branches of unlike worth make the order of drops matter.
+    Branch k costs (k + 1) ms per tuple: branches of unequal worth make the order of drops matter.
     """
     operators = [operator("shared", "A", "map", 0.001, 1.0, "i")]
     outputs = []
@@ -128,7 +128,7 @@ def fan_out(branches: int, *, max_rate: float = 100.0) -> QueryNetwork:
 
 
 def many_servers(inputs: int = 8, servers: int = 10, *, seed: int = 0) -> QueryNetwork:
-    """Build chain queries over a tree of servers: the first holds all inputs, each other a part.
+    """Build chain queries over a tree of servers: the first has all inputs, the others a part each.
 
     Query k visits the root, one of its children and one of that child's children.
     """

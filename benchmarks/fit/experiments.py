@@ -92,7 +92,7 @@ def _ratios(values: Sequence[float]) -> str:
 
 
 def _ratio(value: float) -> str:
-    """Return a number as the small fraction it is.
+    """Return a number as a fraction in small integers.
 
     >>> _ratio(0.4)
     '2/5'

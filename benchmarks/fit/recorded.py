@@ -1,4 +1,4 @@
-"""A real rate series: the web requests beside the repository, as rate vectors over time."""
+"""A real rate series: the web requests stored next to the repository, as rate vectors over time."""
 
 from __future__ import annotations
 

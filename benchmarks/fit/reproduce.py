@@ -1,6 +1,6 @@
-"""The paper's figures and tables, made anew: ``make reproduce FAMILY=fit``.
+"""The paper's figures and tables, reproduced: ``make reproduce FAMILY=fit``.
 
-Times are ours and only their order matters; what the paper states stands beside them.
+Times are ours and only their order matters; what the paper states is next to them.
 """
 
 from __future__ import annotations

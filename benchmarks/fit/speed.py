@@ -75,7 +75,7 @@ def alternately(
 ) -> tuple[float, float]:
     """Return both functions' median seconds per call, called in turns of ``TURN`` arguments.
 
-    Whatever else the machine does then slows both alike, and only some of the turns.
+    Other work on the machine then slows both alike, and only some of the turns.
     """
     seconds: tuple[list[float], list[float]] = ([], [])
     for begin in range(0, len(arguments), TURN):

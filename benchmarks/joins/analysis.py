@@ -76,7 +76,7 @@ def best_area(density: Density, window_s: float, extent_s: float) -> float:
 def optimality(
     density: Density, window_s: float, basic_window_s: float, fraction: float
 ) -> float:
-    """Return phi = p_u / g: output beside the best possible at load r' and basic window size b."""
+    """Return phi = p_u / g: output over the best possible at load r' and basic window size b."""
     from planning.joins.model import Windows
 
     extents = Windows((window_s, window_s), basic_window_s).extents_s[0]

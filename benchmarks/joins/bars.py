@@ -97,7 +97,7 @@ def headline(quick: bool) -> list[Row]:
 
 
 def never_below(quick: bool) -> list[Row]:
-    """Compare with random dropping over the paper's ranges; more seeds where both are close."""
+    """Compare with random dropping over the paper's ranges; more seeds where the two are close."""
     settings = [
         experiments.beside_random(name, scene, 2 if quick else 6)
         for name, scene in experiments.settings_of_the_paper(quick)
@@ -325,7 +325,7 @@ def real_streams(quick: bool) -> list[Row]:
 
 
 def real_outcomes(pair: recorded.RealPair) -> list[tuple[str, Any]]:
-    """Plan on the first half of the recording, try on the second."""
+    """Plan on the first half of the recording, test on the second."""
     tried = []
     for sizes_ in ((), (0, 1, 2, 3)) if pair.condition.kind == "overlap" else ((),):
         early, late = pair.halves()

@@ -63,7 +63,7 @@ def sizes(page: JoinsPage) -> None:
 
 
 def real(page: JoinsPage) -> None:
-    """Shed real recordings, planned on the first half and tried on the second."""
+    """Shed real recordings, planned on the first half and tested on the second."""
     folder = datasets.find("joins").parent
     page.section(
         "Real streams",

@@ -96,7 +96,7 @@ def cost_of(
 
 @njit(cache=True, nogil=True)
 def admit(queue: Queue, t: int, stream: IntArray, kind: IntArray, seed: np.uint64) -> None:
-    """Put the next tuple into its buffer; if that overflows, drop one of it at random."""
+    """Put the next tuple into its buffer; if that overflows, drop one tuple of it at random."""
     s = stream[t]
     queue.alive[t] = 1
     queue.waiting[s, kind[t]] += 1
@@ -164,7 +164,7 @@ def serve(
 
 
 class Strategy(Protocol):
-    """A way to shed: asked at every tick for what to compare."""
+    """A way to shed: it decides at every tick what to compare."""
 
     def decide(self, view: View, fetched: FloatArray) -> tuple[Selection | Ordered, float]:
         """Return the selection and the share of tuples to compare with the whole window."""

@@ -64,7 +64,7 @@ def burst_bound(scene: Scene, begin: int = 60, end: int = 75) -> float:
 
 
 def burst_outputs(scene: Scene) -> list[Burst]:
-    """Run every way of controlling r through a burst; Algorithm 1 also with the plan's order."""
+    """Run every method of controlling r through a burst; Algorithm 1 also with the plan's order."""
     plan = scene.plan()
     ways = {
         "random dropping": scene.random(),
@@ -167,7 +167,7 @@ class Beside:
 
     @property
     def lowest(self) -> float:
-        """The smaller of both mean ratios."""
+        """The smaller of the two mean ratios."""
         return float(min(self.planned.mean(), self.online.mean()))
 
     def error(self, clustering: float) -> float:

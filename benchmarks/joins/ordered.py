@@ -1,6 +1,6 @@
 """Algorithm 3 on the compiled operator: basic windows in order of priority, one fraction for all.
 
-The operator knows fractions of each basic window only. Before a tuple is processed, the numbers of
+The operator knows only fractions of each basic window. Before a tuple is processed, the numbers of
 comparisons that Algorithm 3 wants are written into the selection's carries, with fractions of zero.
 """
 
@@ -33,7 +33,7 @@ class Ordered(NamedTuple):
 
     @classmethod
     def none(cls, types: int) -> Ordered:
-        """Return what leaves the choice to the operator's own selection."""
+        """Return an order that leaves the choice to the operator's own selection."""
         return cls(np.zeros((2, types, 0), dtype=np.int64), np.zeros((2, types)), np.zeros((2, 0)))
 
     def selection(self) -> Selection:

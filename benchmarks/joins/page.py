@@ -22,7 +22,7 @@ class JoinsPage(Page):
         self.quick = quick
 
     def states(self, figure: str, stated: str, ours: str, differs: str = "") -> None:
-        """Set what the paper's text says of a figure beside what was found here.
+        """Set what the paper's text says about a figure next to what was found here.
 
         ``differs`` says why, where the two do not agree.
         """

@@ -34,7 +34,7 @@ class RealPair:
     access: Access
 
     def halves(self) -> tuple[tuple[Tuples, Tuples], tuple[Tuples, Tuples]]:
-        """Split both streams at the middle of the time: to plan from, and to try on."""
+        """Split both streams at the midpoint in time: to plan from, and to test on."""
         times = np.concatenate((self.left.time, self.right.time))
         middle = float(times.min() + times.max()) / 2
         (a, c), (b, d) = (
@@ -76,7 +76,7 @@ def flights(folder: Path) -> RealPair:
 
 
 def wiki_keywords(folder: Path) -> RealPair:
-    """Join edits of articles and of other pages on common words of the title in two hours."""
+    """Join edits of articles and of other pages on common words of the title within two hours."""
     left, right = _read(folder, "wiki_article_edits"), _read(folder, "wiki_other_edits")
     columns = [t.column("keywords").to_pylist() for t in (left, right)]
     known = sorted({word for rows in columns for row in rows for word in row})

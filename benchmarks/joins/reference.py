@@ -59,7 +59,7 @@ def brute_force(
 ) -> set[tuple[int, int]]:
     """Return every pair (row of stream 0, row of stream 1) of the full join.
 
-    A pair belongs to it when the later tuple comes before the earlier one has expired, that is
+    A pair belongs to it when the later tuple arrives before the earlier one has expired, i.e.
     unless T - T(t_o) > w, and the condition holds (Section 3.2).
 
     >>> from benchmarks.joins.workload import single_values
@@ -89,7 +89,7 @@ class ScanJoin:
         self._numbers = [0, 0]
 
     def push(self, stream: int, time: float, items: Items) -> list[tuple[int, int]]:
-        """Process one tuple; tuples must come in order of time."""
+        """Process one tuple; tuples must arrive in order of time."""
         number = self._numbers[stream]
         self._numbers[stream] += 1
         other = self._held[1 - stream]

@@ -1,4 +1,4 @@
-"""The paper's evaluation (Section 6) and ours, made anew: ``make reproduce FAMILY=joins``."""
+"""The paper's evaluation (Section 6) and ours, reproduced: ``make reproduce FAMILY=joins``."""
 
 from __future__ import annotations
 

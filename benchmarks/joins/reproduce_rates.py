@@ -1,4 +1,4 @@
-"""Figures 7 to 12 made anew: drop rates, and how each operator follows the rates of the streams."""
+"""Figures 7 to 12 reproduced: drop rates, and how each operator follows the streams' rates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.joins.scene import Scene
 from benchmarks.joins.workload import BURST, Workload
 from planning.joins.model import Windows
 
-PENTIUM = 156_250.0  # comparisons per second at which Figure 7's text holds
+PENTIUM = 156_250.0  # comparisons per second at which Figure 7's text is true
 SKEWS = experiments.SKEWS
 
 

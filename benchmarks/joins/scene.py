@@ -113,7 +113,7 @@ class Scene:
         return self.run(strategy).total("utility", self.warm_up_s) / self.seconds
 
     def bound(self) -> float:
-        """Return the linear program's optimum per second, knowing the streams to come."""
+        """Return the linear program's optimum per second, knowing the streams in advance."""
         hits, made = self.full
         return best_value(hits, made, self.values, self.budget * self.seconds) / self.seconds
 
@@ -130,7 +130,7 @@ class Scene:
         return FeedForward(Controller.of(plan or self.plan(), watch=watch))
 
     def online(self) -> FeedForward:
-        """Return feed-forward control with nothing but what the operator learns itself."""
+        """Return feed-forward control with nothing but what the operator itself learns."""
         return FeedForward(Controller(self.windows, self.values))
 
 

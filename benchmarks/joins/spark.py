@@ -1,4 +1,4 @@
-"""The match histogram on Spark over ever more pairs: rows that move, and seconds.
+"""The match histogram on Spark over ever more pairs: rows shuffled, and seconds.
 
 ``python -m benchmarks.joins.spark`` prints, for a million up to several hundred million pairs
 within the windows, how many rows Spark shuffles (tuples and their copies for the next block, never

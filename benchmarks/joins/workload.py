@@ -1,4 +1,4 @@
-"""What Section 6 varies of the workload: rates over time, single values, how often types come."""
+"""What Section 6 varies of the workload: rates over time, single values, how often types occur."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The bars of the lira family: exactness, true errors, budgets, compactness, speed, real tracks.
 
-Times are the best of several, by the clock; CPU time stands beside them. Ratios have the clock on
+Times are the best of several, by the clock, with CPU time next to them. Ratios have the clock on
 both sides.
 """
 

@@ -3,7 +3,7 @@
 Every fleet reports by dead reckoning under a map of thresholds; at regular moments the queries'
 results are compared with those that Δmin everywhere would give. What is sent is held near z by the
 run-time correction alone: the exact ledger, which never lets more than z pass, belongs to the
-:class:`~planning.lira.shedder.Shedder`, and Section 4 has no such thing.
+:class:`~planning.lira.shedder.Shedder`, and Section 4 has nothing like it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QueryErrors:
 
     @classmethod
     def of(cls, containment: FloatArray, position: FloatArray) -> QueryErrors:
-        """Average the errors of every query, as :func:`~planning.lira.queries.query_errors` gives.
+        """Average the errors of every query, from :func:`~planning.lira.queries.query_errors`.
 
         >>> QueryErrors.of(np.array([0.0, 0.5]), np.array([3.0, 5.0]))
         QueryErrors(containment=0.25, position=4.0, containment_deviation=0.25)
@@ -136,7 +136,7 @@ class Bench:
         return Result(errors, int(reports.sum()) / max(int(self.reference.reports.sum()), 1))
 
     def random_drop(self, queries: FloatArray, load: float) -> Result:
-        """Nodes report as under Δmin; the server drops what is too much (baseline 1)."""
+        """Nodes report as under Δmin; the server drops the excess (baseline 1)."""
         return self.measure(queries, lambda _: self.everywhere(self.low), load, admit=load)
 
     def uniform(self, queries: FloatArray, load: float, curve: ReductionCurve) -> Result:

@@ -1,7 +1,7 @@
-"""What the paper's text states about its figures and tables, beside what was measured.
+"""What the paper's text states about its figures and tables, next to what was measured.
 
 One function per figure takes its table. The paper's LIRA is the printed one, so stated numbers are
-compared with the column "printed" where there is one, and ours stands beside it. A number counts as
+compared with the column "printed" where there is one, and ours is next to it. A number counts as
 reproduced within a factor of ``CLOSE``, a trend if nine tenths of all pairs of points have it.
 """
 

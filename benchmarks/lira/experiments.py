@@ -1,7 +1,7 @@
 """The figures and tables of Section 4 as numbers: who is measured, over what.
 
 LIRA here is this family's plan unless a column says "printed", which is GRIDREDUCE and
-GREEDYINCREMENT as the paper has them.
+GREEDYINCREMENT as in the paper.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from planning.lira.printed.gridreduce import grid_reduce_sums
 from planning.lira.stations import Stations
 
 DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
-PRINTED = ", printed"  # ends the name of a column beside our plan's
+PRINTED = ", printed"  # ends the name of a column next to our plan's
 PAPERS_TABLE_3 = {1.0: 3.1, 2.0: 12.5, 3.0: 28.2, 4.0: 50.2, 5.0: 78.5}
 PAPERS_REGIONS_BY_DENSITY = 41.0
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes: which columns stand over the first one."""
+    """One pair of axes: which columns are drawn over the first one."""
 
     y_label: str
     columns: Sequence[str]
@@ -56,7 +56,7 @@ class Table:
     panels: Sequence[Panel]
     log_x: bool = False
     dashed: Sequence[str] = ()  # columns
-    apart: int = 0  # last rows that are no points of the curves
+    apart: int = 0  # last rows that are not points of the curves
 
     def column(self, name: str) -> FloatArray:
         """Return one column."""
@@ -307,7 +307,7 @@ def _step_ms(nodes: FloatArray, queries: FloatArray, scene: Scene, regions: int)
 
 
 def table_3(scene: Scene, scale: Scale) -> list[Table]:
-    """Regions per station: the paper's numbers, πR²·l/A, and what a disc really touches.
+    """Regions per station: the paper's numbers, πR²·l/A, and what a disc actually touches.
 
     The last row is placement by density, under the mean radius.
     """
@@ -343,7 +343,7 @@ def table_3(scene: Scene, scale: Scale) -> list[Table]:
 
 
 def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Table:
-    """Measure recorded tracks beside Random Drop and Uniform Δ."""
+    """Measure recorded tracks against Random Drop and Uniform Δ."""
     rows = []
     for z in TRACK_LOADS:
         results = (

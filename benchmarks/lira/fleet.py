@@ -44,7 +44,7 @@ class ThresholdMap:
 
 
 class Fleet:
-    """All nodes of a trace with their last reports; ``run`` moves the clock on.
+    """All nodes of a trace with their last reports; ``run`` advances the clock.
 
     Parameters
     ----------

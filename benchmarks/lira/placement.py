@@ -1,4 +1,4 @@
-"""Where base stations stand: by node density, or evenly (Sections 2.2 and 4.3.2).
+"""Where base stations are placed: by node density, or evenly (Sections 2.2 and 4.3.2).
 
 By density, the space is halved until a cell has few enough nodes, and a station at each cell's
 centre covers the disc around it.

@@ -1,4 +1,4 @@
-"""True errors of whole fleets beside the baselines, generated and recorded, and their budgets."""
+"""True errors of whole fleets against the baselines, generated and recorded, and their budgets."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _reported(scene: Scene) -> list[Row]:
 
 
 def real_tracks(quick: bool) -> list[Row]:
-    """Errors on recorded tracks, beside Random Drop and Uniform Δ."""
+    """Errors on recorded tracks, against Random Drop and Uniform Δ."""
     rows = []
     for tracks in load_tracks(datasets.folder()):
         scene = tracks.scene()

@@ -1,6 +1,6 @@
-"""``make reproduce FAMILY=lira``: Figures 1 and 4 to 14 and Table 3 of the paper, made anew.
+"""``make reproduce FAMILY=lira``: Figures 1 and 4 to 14 and Table 3 of the paper, reproduced.
 
-Writes one Markdown page that begins with what the paper states beside what was measured, and for
+Writes one Markdown page that begins with what the paper states next to what was measured, and for
 each figure a CSV table and a plot. Recorded tracks are added where there are any.
 """
 
@@ -25,7 +25,7 @@ from planning.lira.figures import draw as draw_plan
 from planning.lira.plan import Plan
 
 Progress = Callable[[str], None]
-SEED = 11  # none of those that the objective was chosen on
+SEED = 11  # not one of those that the objective was chosen on
 INTRODUCTION = """\
 Made by `{command}`: {cars:,} generated cars for {seconds:,} s (seed {seed}), {queries} queries
 unless a column says otherwise. "Printed" is LIRA as the paper has it, "LIRA" and "ours" this

@@ -83,10 +83,10 @@ class Scene:
             self.parameters.lowest_threshold, self.parameters.highest_threshold,
             self.parameters.segments, self.levels, self.replayed.reports,
         )  # fmt: skip
-        self._grids: dict[int, Grid] = {}  # by cells a side, without queries
+        self._grids: dict[int, Grid] = {}  # by cells per side, without queries
 
     def queries(self, distribution: Distribution, count: int, side_m: float = 1000.0) -> FloatArray:
-        """Draw queries around the nodes, at the first moment when most of them are there."""
+        """Draw queries around the nodes, at the first moment when most of them are present."""
         rng = np.random.default_rng([self.seed, 1])
         present = np.isfinite(self.train.positions[:, :, 0]).sum(axis=0)
         positions = self.train.positions[:, int(present.argmax())].astype(np.float64)

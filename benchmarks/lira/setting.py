@@ -15,13 +15,13 @@ SEEDS = (11, 12, 13, 14, 15)  # the objective was chosen on seeds 1 to 5: none o
 
 
 def seeds(quick: bool) -> tuple[int, ...]:
-    """Return the seeds to measure, the first one last: the other parts go on with it."""
+    """Return the seeds to measure, the first one last: the other parts continue with it."""
     return SEEDS[: 2 if quick else None][::-1]
 
 
 @lru_cache(maxsize=1)
 def scene_of(seed: int) -> Scene:
-    """Return the scene of a seed; only one is held, because a trace takes 300 MB."""
+    """Return the scene of a seed; only one is kept, because a trace takes 300 MB."""
     return Scene(seed)
 
 

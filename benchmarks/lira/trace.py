@@ -12,7 +12,7 @@ from planning.lira.demo.roads import generate_roads
 from planning.lira.demo.trace import drive
 from planning.lira.model import Bounds
 
-SIDE_M = 14142.0  # 200 km², as the paper's map
+SIDE_M = 14142.0  # 200 km², like the paper's map
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from planning.lira.demo import squares_around
 from planning.lira.model import Bounds
 
 Distribution = Literal["proportional", "inverse", "random"]
-DENSITY_CELLS = 32  # a side of the coarse raster that "inverse" is the inverse of
+DENSITY_CELLS = 32  # cells per side of the coarse raster that "inverse" is the inverse of
 
 Instance = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float, float]
 """m, w, breakpoints d, convex f at them, fairness threshold, z."""

@@ -1,7 +1,7 @@
-"""What the paper's text states about Figures 3 to 10, beside what was measured.
+"""What the paper's text states about Figures 3 to 10, next to what was measured.
 
 Numbers and orders are those of Sections V-C and VI-B. A percentage counts as reproduced within 10
-points, an order of partitioners when the means along the axis have it.
+points, an order of partitioners when the means along the axis show it.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _no_best_claim(figures: Figures) -> Claim:
 
 
 def _region_claims(figures: Figures) -> list[Claim]:
-    """Figure 5: what more regions bring."""
+    """Figure 5: what more regions gain."""
     figure = figures["figure-5-data_equi_depth"]
     heavy = figure.at(16, "z = 0.1"), figure.at(100, "z = 0.1")
     mild = figure.at(100, "z = 0.9") - figure.at(16, "z = 0.9")

@@ -1,6 +1,6 @@
 """The paper's experiments (Figures 3 to 10) and the flights, measured.
 
-Quality is measured on fresh tuples that are really shed; the server drops blindly whatever passes
+Quality is measured on fresh tuples that are actually shed; the server drops blindly whatever passes
 above z. QoS slopes are those of Table I divided by their mean, [1, 2] / 1.5: the paper's axes show
 random dropping at a QoS of about z, which slopes of mean 1.5 cannot give, and so the relative
 improvement in QoS is defined at every z. Loss over the loss of random dropping does not depend on
@@ -50,7 +50,7 @@ class Figure:
         return np.array([row[place] for row in self.rows], dtype=np.float64)
 
     def at(self, x: float, column: str) -> float:
-        """Return the value of a line at one place of the horizontal axis."""
+        """Return the value of a line at one place on the horizontal axis."""
         return float(self.line(column)[[row[0] for row in self.rows].index(x)])
 
 
@@ -211,7 +211,7 @@ def figure_10(effort: Effort) -> list[Figure]:
 
 
 def real_data(effort: Effort) -> list[Figure]:
-    """Loss on the flights of 2013; left out where the data set is not there."""
+    """Loss on the flights of 2013; left out where the data set is missing."""
     try:
         points = recorded.read()
     except InvalidInput:

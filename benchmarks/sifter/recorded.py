@@ -1,8 +1,8 @@
 """Real data: flights of 2013 and generated queries over them.
 
-``nyc_flights_2013.parquet`` holds 327,346 flights with two delays, air time and distance. A
+``nyc_flights_2013.parquet`` has 327,346 flights with two delays, air time and distance. A
 thousand queries are drawn around flights that are late, each on two of the four attributes, with
-sides of 2 to 10 % of the domain: people watch what goes wrong, most flights do not.
+sides of 2 to 10 % of the domain: people watch flights that go wrong, and most do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read() -> FloatArray:
 
 
 def attributes() -> tuple[Attribute, ...]:
-    """Return the attributes, whole numbers all."""
+    """Return the attributes, all of them whole numbers."""
     return tuple(Attribute(name=n, type="int", domain=bounds) for n, bounds in DOMAINS.items())
 
 

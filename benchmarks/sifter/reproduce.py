@@ -1,6 +1,6 @@
-"""``make reproduce FAMILY=sifter``: the paper's Figures 3 to 10 and the flights, made anew.
+"""``make reproduce FAMILY=sifter``: the paper's Figures 3 to 10 and the flights, reproduced.
 
-Writes one Markdown page that begins with what the paper states beside what was measured, and for
+Writes one Markdown page that begins with what the paper states next to what was measured, and for
 each figure a CSV table and a plot.
 """
 
@@ -52,7 +52,7 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     for figure in figures:
         page.section(figure.title, f"{figure.y_label[0].upper()}{figure.y_label[1:]}.")
         page.table(figure.name, figure.columns, figure.rows)
-        if not isinstance(figure.rows[0][0], str):  # texts are no horizontal axis
+        if not isinstance(figure.rows[0][0], str):  # texts do not make a horizontal axis
             page.plot(figure.name, partial(_lines, figure))
     return page.write()
 
@@ -83,7 +83,7 @@ def _plan_picture(canvas: Any) -> None:
 
 
 def draw_quality(plan: Plan, axes: Axes) -> None:
-    """Draw predicted quality over z, beside random dropping."""
+    """Draw predicted quality over z, next to random dropping."""
     loads = np.linspace(0.0, 1.0, 101)
     axes.plot(loads, [plan.predicted_quality(z) for z in loads], label="sifter (predicted)")
     worst = plan.predicted_quality(0.0)

@@ -1,6 +1,6 @@
 """The set-up of Section VI: tuples to plan from, queries, and fresh tuples to measure plans on.
 
-Loss is 1 - V*(Q), measured on fresh tuples that are really shed, over the loss of random dropping
+Loss is 1 - V*(Q), measured on fresh tuples that are actually shed, over the loss of random dropping
 at the same load; the server drops blindly whatever passes above z. Shedders run without correction
 here, so that partitionings are compared as they are. Benchmarks and the reproduced figures
 (:mod:`benchmarks.sifter.experiments`) are measured in scenes.

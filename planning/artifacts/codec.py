@@ -2,7 +2,7 @@
 
 JSON: ``{"family": "sifter", "headgate": 1, "plan": {…}}``, keys sorted, no white space.
 
-Binary, 8 bytes around the family's own payload:
+Binary, 8 bytes and then the family's own payload:
 
 ======  =====  ==================================================
 offset  bytes  content
@@ -31,7 +31,7 @@ from planning.families import Family, Plan, family
 FORMAT_VERSION = 1
 MAGIC = b"HG"
 HEADER = struct.Struct("<2sBBI")
-# Part of the format: an id, once given, stays with its family.
+# Part of the format: an id, once assigned, stays with its family.
 FAMILY_IDS = {"sifter": 1, "lira": 2, "attributes": 3, "joins": 4, "fit": 5}
 
 
@@ -70,7 +70,7 @@ def encode_binary(plan: Plan, family_name: str) -> bytes:
     """Return the binary envelope of a plan."""
     family(family_name)
     if family_name not in FAMILY_IDS:
-        raise InvalidInput(f"family {family_name} has no id in the binary format; give it one")
+        raise InvalidInput(f"family {family_name} must have an id, got none; add the next number to FAMILY_IDS")
     payload = plan.to_bytes()
     return _header(FAMILY_IDS[family_name], payload) + payload
 

@@ -51,7 +51,7 @@ def prediction(item: Prediction | Mapping[str, Any] | tuple[Any, float]) -> Any:
 
 
 def validity(given: Validity | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the validity with its time in the manifest's spelling."""
+    """Return the validity with its time in the manifest's format."""
     fields: dict[str, Any] = msgspec.to_builtins(given or {})
     if fields.get("not_after") is not None:
         moment = manifest.from_time("validity.not_after", fields["not_after"])
@@ -60,7 +60,7 @@ def validity(given: Validity | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def payloads(data: Mapping[Encoding, bytes]) -> Payloads:
-    """Return what the manifest says of the encoded plan."""
+    """Return what the manifest says about the encoded plan."""
     described = {e: Payload(digest=digest(data[e]), bytes=len(data[e])) for e in ENCODINGS}
     return Payloads(json=described["json"], binary=described["binary"])
 

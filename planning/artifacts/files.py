@@ -1,7 +1,7 @@
 """Whole-or-nothing file operations, on local files and on any fsspec file system.
 
 Local files are written under a temporary name, synced, and then given their name in one system
-call. Other file systems (object stores) write one object at once by nature; there, exclusive
+call. Other file systems (object stores) always write an object in one piece; there, exclusive
 creation is the file system's own conditional write.
 """
 
@@ -32,7 +32,7 @@ def folder(location: Location) -> UPath:
 
 
 def is_local(path: UPath) -> bool:
-    """Whether ``path`` lies on a file system of this machine."""
+    """Whether ``path`` is on a file system of this machine."""
     return path.protocol in ("", "file", "local")
 
 
@@ -135,14 +135,14 @@ def age_s(path: UPath) -> float:
 
 
 def sweep(path: UPath, older_than_s: float) -> int:
-    """Delete the temporary files that killed writers left; return how many."""
+    """Delete the temporary files that killed writers left behind; return how many."""
     left = [path / name for name in names(path) if name.startswith(TEMPORARY)]
     return sum(remove(file) for file in left if age_s(file) >= older_than_s)
 
 
 @contextmanager
 def lock(path: UPath, *, exclusive: bool) -> Iterator[None]:
-    """Hold a folder's lock: publishers share it, a deletion has it alone. Ends with the process.
+    """Hold a folder's lock: publishers share it, a deletion excludes them. Ends with the process.
 
     Only local folders have one; elsewhere deletions are guarded by age.
     """

@@ -1,4 +1,4 @@
-"""What an operator asks of published versions: are they sound, what changed, what may go."""
+"""What an operator asks of published versions: are they sound, what changed, what can go."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAYLOAD_GRACE_S = 3600.0
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at.
+    """One thing that was checked.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Report(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, omit_defaults=True):
-    """One difference; of numeric arrays only how many values changed and by how much at most.
+    """One difference; for numeric arrays, only how many values changed and by how much at most.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Pruned(Struct, frozen=True):
 
 
 def verify(store: Reader, stream: str, version: int) -> Report:
-    """Check manifest, signature, digests, decoding, and that both encodings are one plan."""
+    """Check manifest, signature, digests, decoding, and that both encodings give the same plan."""
     checks: list[Check] = []
 
     def attempt(name: str, action: Callable[[], T]) -> T | None:
@@ -206,7 +206,7 @@ def _array_changes(old: Any, new: Any, path: str) -> Iterator[Change]:
 
 
 def _numbers(values: Any) -> FloatArray | None:
-    """Return nested lists of numbers as an array; None if they hold anything else or nothing."""
+    """Return nested lists of numbers as an array; None if they contain anything else or nothing."""
 
     def only_numbers(value: Any) -> bool:
         if isinstance(value, list | tuple):

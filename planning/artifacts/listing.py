@@ -29,7 +29,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing(Generic[T]):
-    """What is sound, as a sequence, and beside it what is not: nothing is skipped silently.
+    """What is sound, as a sequence, and separately what is not: nothing is skipped silently.
 
     Examples
     --------

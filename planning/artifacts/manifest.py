@@ -154,7 +154,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Return the canonical bytes, as they lie in the store."""
+    """Return the canonical bytes, as they are stored."""
     return msgspec.json.encode(manifest, order="sorted")
 
 
@@ -199,7 +199,7 @@ class _SchemaVersion(Struct):
 
 
 def to_time(moment: datetime) -> str:
-    """Return a moment in the manifest's spelling.
+    """Return a moment in the manifest's format.
 
     >>> to_time(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     '2026-01-02T03:04:05Z'

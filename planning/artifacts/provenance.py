@@ -1,6 +1,6 @@
 """Which code made a plan.
 
-The digest covers every module that can change the plans of one family: what its parameters,
+The digest covers every module that can change the plans of one family: all that its parameters,
 statistics and planner, its Spark apps and the stages up to the candidate import. A figure, the
 report or another family changes nothing in it.
 """
@@ -25,7 +25,7 @@ VALIDATION = ("spark_apps.validate", "expectations")
 
 @cache
 def code_digest(family: str) -> str:
-    """Return the SHA-256 of the sources that can change a family's plans, however installed.
+    """Return the SHA-256 of the sources that can change a family's plans, wherever installed.
 
     >>> len(code_digest("sifter"))
     64
@@ -34,7 +34,7 @@ def code_digest(family: str) -> str:
 
 
 def digest_of(family: str, modules: Mapping[str, bytes]) -> str:
-    """Return the SHA-256 over name and content of what a family's plans depend on."""
+    """Return the SHA-256 over the names and contents of what a family's plans depend on."""
     digest = hashlib.sha256()
     for name in sorted(covered(family, modules)):
         source = modules[name].replace(b"\r\n", b"\n")
@@ -62,7 +62,7 @@ def covered(family: str, modules: Mapping[str, bytes]) -> set[str]:
     """
     room = f"planning.{family}"
     foreign = [f"planning.{name}" for name in families.NAMES if name != family]
-    foreign.append("planning.artifacts")  # it keeps plans and does not make them
+    foreign.append("planning.artifacts")  # it stores plans and does not make them
     waiting = [*STAGES, *(f"{room}.{module}" for module in ROOMS)]
     waiting += [name for name in modules if _lies_in(name, *VALIDATION)]
     # A family's Spark apps are those that use its room.

@@ -1,4 +1,4 @@
-"""Reading published plans: where they lie, and what makes one trustworthy.
+"""Reading published plans: where they are stored, and what makes one trustworthy.
 
 ==========================================  ====================================================
 below the root                              what
@@ -103,11 +103,11 @@ class Reader:
         return self.root / stream / part if part else self.root / stream
 
     def manifest_path(self, stream: str, version: int) -> UPath:
-        """Return where a version's manifest lies."""
+        """Return the path of a version's manifest."""
         return self.folder(stream, "versions") / f"{version:08d}.json"
 
     def payload_path(self, stream: str, payload: Payload, encoding: Encoding) -> UPath:
-        """Return where a payload lies."""
+        """Return the path of a payload."""
         return self.folder(stream, "payloads") / f"{payload.digest}.{SUFFIX[encoding]}"
 
     # What is there
@@ -169,7 +169,7 @@ class Reader:
         return LastGood(None, tuple(skipped))
 
     def history(self, stream: str) -> Listing[Manifest]:
-        """Return all manifests, newest first, and the damaged ones with their problem."""
+        """Return all manifests, newest first, and the damaged ones with their problems."""
         self.newest(stream)
         sound: list[Manifest] = []
         broken: list[Broken] = []

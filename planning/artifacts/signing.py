@@ -1,4 +1,4 @@
-"""Ed25519 signatures: who may publish, and whom a reader trusts.
+"""Ed25519 signatures: who may publish, and which keys a reader trusts.
 
 ``keys/signing.pem`` is the private key of a publisher (mode 0600); ``keys/trusted/<key id>.pem``
 are the public keys that readers accept. A source node gets only the ``trusted`` folder. A key's id
@@ -64,7 +64,7 @@ class SigningKey:
 
     @classmethod
     def load_or_create(cls, folder: Location) -> Self:
-        """Return the key of a keys folder, made on first use; its public half becomes trusted.
+        """Return the key of a keys folder, created on first use; its public half becomes trusted.
 
         Publishers that start at the same time end up with one key.
         """
@@ -168,7 +168,7 @@ class TrustedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """Stands for the trusted keys of a reader that checks digests but no signatures.
+    """Stands in for the trusted keys of a reader that checks digests but no signatures.
 
     Examples
     --------

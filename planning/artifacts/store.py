@@ -1,8 +1,8 @@
 """The store: a reader of published plans that also publishes them.
 
-A publication writes everything that the manifest names first. The manifest itself is created whole
-and exclusively: a reader never sees half a plan, whichever instant a publisher is killed at, and of
-two publishers one gets the version and the other the next.
+A publication first writes everything that the manifest names. The manifest itself is created whole
+and exclusively: a reader never sees half a plan, no matter when a publisher is killed, and of two
+publishers one gets the version and the other gets the next.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Store(Reader):
     root, trusted
         As for a :class:`~planning.artifacts.reading.Reader`.
     temporary_max_age_s
-        Age at which a temporary file is taken to be a killed publisher's.
+        Age at which a temporary file is assumed to have been left by a killed publisher.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Store(Reader):
     ) -> Manifest:
         """Publish a plan as the stream's next version and return its manifest.
 
-        With ``run`` the publication is idempotent: if a version of that run is there already, its
+        With ``run`` the publication is idempotent: if a version of that run already exists, its
         manifest is returned and nothing is written.
         """
         folder = self.folder(stream)
@@ -112,7 +112,7 @@ class Store(Reader):
     ) -> Manifest:
         """Publish an old version's plan as a new version.
 
-        It stays valid for as long, from ``created_at`` on, as it was when first published.
+        It is valid for as long as when it was first published, counted from ``created_at``.
         """
         if to_version == self.newest(stream):
             raise InvalidInput(
@@ -202,7 +202,7 @@ class Store(Reader):
 
 
 def _from_then_on(old: Manifest, moment: datetime) -> Validity:
-    """Return the validity of an old version, as long as it was, but counted from ``moment``."""
+    """Return the validity of an old version, just as long, but counted from ``moment``."""
     if old.validity.not_after is None:
         return old.validity
     started = manifest.from_time("created_at", old.created_at)

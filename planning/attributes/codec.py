@@ -24,7 +24,7 @@ MAGIC = b"HGA1"
 WHAT = "attribute plan"
 KINDS = ("number", "category", "text")
 PACKED: dict[str, list[Any]] = {"ratio": [], "loss": [], "choice": []}
-"""The fields that the bytes hold apart from the document."""
+"""The fields that the bytes store separately from the document."""
 LONGEST_WINDOW = 10_000_000  # tuples; the shedder remembers each
 MOST_POINTS = 4096
 
@@ -78,7 +78,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
 
 
 def plain(content: Any) -> Any:
-    """Return dataclasses as mappings, arrays and tuples as lists, as JSON knows them.
+    """Return dataclasses as mappings, arrays and tuples as lists, as JSON has them.
 
     >>> plain((np.array([1.5, 2.0]), {"at": 3}))
     [[1.5, 2.0], {'at': 3}]

@@ -4,7 +4,7 @@ Two detectors. ``exact`` is the paper's (IV-A): a period that holds without exce
 :mod:`planning.attributes.printed.exact_cycles`. ``votes`` counts, for every value of an attribute,
 which value follows it; the values of a cycle elect their successors by majority, so lost, doubled
 and corrupted tuples are outvoted, and a bound on the probability of the same vote in shuffled data
-keeps accidents out.
+rules out accidents.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CycleIdentifier:
 
     @property
     def share(self) -> float:
-        """Share of transitions that follow the cycle, the weakest attribute of the CID."""
+        """Share of transitions that follow the cycle, for the weakest attribute of the CID."""
         chosen = [r.share for r in self.replicated if r.name in self.cid]
         return min(chosen, default=0.0)
 
@@ -103,7 +103,7 @@ def _elect(codes: IntArray, distinct: int) -> Any:
 def limit_of(rows: int) -> int:
     """Return how many distinct values an attribute may have and still be in a cycle.
 
-    Twice what the rows could hold regularly, because corrupted tuples add rare values.
+    Twice what the rows could show regularly, because corrupted tuples add rare values.
     """
     return max(2, min(2 * MAX_CYCLE, rows // MIN_CYCLES * 2 // 3 + 2))
 
@@ -114,7 +114,7 @@ def cast_votes(name: str, codes: IntArray, distinct: int) -> Votes:
 
 
 def _unlikely(total: int, agreeing: int, chance: float, values: int, alarm: float) -> bool:
-    """Whether shuffled data would agree so well with any successor map at most ``alarm`` often.
+    """Whether shuffled data agree this well with any map with probability at most ``alarm``.
 
     Chernoff: P(Bin(total, chance) >= agreeing) <= exp(-total KL(share, chance)), for each of at
     most values! maps.
@@ -131,8 +131,8 @@ def _unlikely(total: int, agreeing: int, chance: float, values: int, alarm: floa
 def elected_cycle(votes: Votes, alarm: float = FALSE_ALARM) -> Replicated | None:
     """Return the cycle that the votes of one attribute support, or None.
 
-    The walk along elected successors from the most frequent value must come back, cover most
-    tuples, hold values of about equal frequency, and be beyond the reach of shuffled data.
+    The walk along elected successors from the most frequent value must return to it, cover most
+    tuples, have values of about equal frequency, and be too regular for shuffled data.
     """
     total = int(votes.transitions.sum())
     if total < 2:
@@ -293,7 +293,7 @@ def complete(
     """Finish detection from the cycles of single attributes: CID, pairs, dependents.
 
     ``columns`` may be the first ``PAIR_ROWS`` rows only; ``distinct`` counts the values of every
-    attribute that is neither constant nor of too many values.
+    attribute that has neither one value nor too many.
     """
     known = assemble(replicated)
     candidates = sorted(distinct, key=lambda name: (distinct[name], name))

@@ -40,7 +40,7 @@ def reports(batch: int, cycles: int = CYCLES) -> dict[str, Any]:
     rng = np.random.default_rng([SCENARIO, batch])
     rows = cycles * MACHINES
     shape = (cycles, MACHINES)
-    # A batch is a week of its own, so levels may start anywhere.
+    # A batch is a separate week, so levels may start anywhere.
     temperature = 60 + 8 * rng.standard_normal(MACHINES) + _walk(rng, shape, 0.15, 0.995)
     states = STATES[_jumps(rng, shape, 0.01, len(STATES))]
     columns: dict[str, Any] = {
@@ -75,7 +75,7 @@ def _walk(
 def _jumps(
     rng: np.random.Generator, shape: tuple[int, int], rate: float, levels: int
 ) -> IntArray:
-    """Return levels that stay and now and then jump."""
+    """Return levels that stay put and occasionally jump."""
     jump = rng.random(shape) < rate
     jump[0] = True
     last = np.maximum.accumulate(np.where(jump, np.arange(shape[0])[:, None], 0), axis=0)

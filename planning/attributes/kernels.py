@@ -1,6 +1,6 @@
 """Compiled loops: the per-tuple decision, the table of entities, distances and their sums.
 
-The decision keeps a ledger that holds the bytes of the last W tuples. A tuple is sent only if the
+The decision keeps a ledger of the bytes of the last W tuples. A tuple is sent only if the
 window that ends with it stays within the capacity in force, so no window of W tuples ever exceeds
 it. Every tuple is charged at least what is never shed, so those bytes are always free for the next
 tuple. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will
@@ -103,7 +103,7 @@ def decide(
     ``values`` has one row per attribute, or is empty if no band is in force. ``length`` has one
     row per text attribute with the bytes of each value; ``text`` is the row of an attribute, -1
     for the plan's fixed size. ``there`` tells which attributes the batch has at all. ``age`` is -1
-    until a value was sent.
+    until a value has been sent.
     """
     rows, attributes = keep.shape
     width = len(ring)
@@ -295,7 +295,7 @@ def dead_band_sums(
 
     A number is sent when it differs from the last sent one by more than ``band * scale``, a
     category when it changed and the band is below 1, null when it comes or goes; everything at
-    least every ``refresh`` reports (0: never for that alone). The first report is sent.
+    least every ``refresh`` reports (0: never for age alone). The first report is sent.
     """
     n, m = x.shape
     sent = np.zeros((len(bands), m))

@@ -127,13 +127,13 @@ class Parameters(FamilyParameters):
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
         """Return the attributes that may be null: a missing reading is information.
 
-        What names and orders a tuple, or must be kept, has to be there.
+        What names and orders a tuple, or must be kept, has to be present.
         """
         needed = {*self.cid, *self.must_keep, *self.order_by, self.stream_attribute}
         return frozenset(names) - needed
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
-        """Refuse names that are no attributes, and a stream that is nothing but kept attributes."""
+        """Refuse names that are not attributes and a stream that is nothing but kept attributes."""
         known = set(definition.attribute_names)
         stream = (self.stream_attribute,) if self.stream_attribute else ()
         among = f"among the attributes {', '.join(sorted(known))}"

@@ -1,7 +1,7 @@
 """The exact frontier of loss against bytes: a multiple-choice knapsack solved for every capacity.
 
 Every attribute offers a menu of options (sent always, sent every k-th time, sent on change beyond a
-band, never); each costs bytes and loses information. One dynamic programme over bytes gives the
+band, never); each costs bytes and loses information. One dynamic program over bytes gives the
 smallest loss for every budget at once; the points where it falls are the frontier. A plain choice
 of attributes (the paper's problem) is the menu {sent, shed}.
 
@@ -120,7 +120,7 @@ def solve(weights: Sequence[Sequence[int]], losses: Sequence[Sequence[float]]) -
 
 
 def new_lows(losses: FloatArray) -> IntArray:
-    """Return the places where a sequence falls below all before.
+    """Return the places where a sequence falls below all earlier values.
 
     >>> new_lows(np.array([3.0, 3.0, 1.0, 2.0, 0.0])).tolist()
     [0, 2, 4]
@@ -162,7 +162,7 @@ class Part:
         )  # fmt: skip
 
     def undominated(self) -> Part:
-        """Return the points of which none is both cheaper and better."""
+        """Return the points that no other point beats in both bytes and loss."""
         order = np.lexsort((self.loss, self.ratio))
         return self.take(order[new_lows(self.loss[order])])
 
@@ -173,7 +173,7 @@ class Part:
 
 
 def stacked(parts: Sequence[Part]) -> Part:
-    """Return the points of one stream's frontiers together, dominated ones as well."""
+    """Return the points of one stream's frontiers together, dominated ones included."""
     return Part(
         parts[0].rate,
         np.concatenate([p.ratio for p in parts]),

@@ -3,7 +3,7 @@
 Row p of the frontier gives every sheddable attribute one option: a sending period and, for send on
 change, a dead band; at low capacities also a thinning n, where only every n-th tuple of an entity
 is sent. ``plan.at(C/R)`` is a binary search. Below the first row tuples are thinned further. At
-C/R = 1 everything passes as it is.
+C/R = 1 everything passes unchanged.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stream:
         return int(self.sizes[self.present].sum())
 
     def informative(self, attributes: tuple[str, ...], stream_attribute: str) -> BoolArray:
-        """Return whose error counts: what costs bytes and does not name anything."""
+        """Return which attributes' errors count: those that cost bytes and name nothing."""
         named = np.isin(attributes, (*self.cid, stream_attribute))
         return np.asarray(self.present & (self.sizes > 0) & ~named)
 
@@ -74,8 +74,8 @@ class Setting:
     load: float
     capacity_bytes: int
     tuple_rate: FloatArray  # per stream; below 1: whole tuples are dropped, evenly
-    period: IntArray  # sent when it is this many reports old; 0: never for its age
-    band: FloatArray  # sent when it moved further than this; -1: never for a change
+    period: IntArray  # sent when it is this many reports old; 0: never due to age
+    band: FloatArray  # sent when it moved further than this; -1: never due to a change
     header_bytes: IntArray
 
     def shed(self) -> BoolArray:
@@ -116,7 +116,7 @@ class Plan:
     loss: FloatArray
     choice: NDArray[np.uint8]
     thinning: IntArray
-    complete: bool = False  # no point was left out: what the planner knows, and does not publish
+    complete: bool = False  # no point was left out: known to the planner, but not published
 
     @cached_property
     def numeric(self) -> BoolArray:
@@ -125,7 +125,7 @@ class Plan:
 
     @cached_property
     def informative(self) -> BoolArray:
-        """Whose error counts, as (streams, attributes)."""
+        """Which attributes' errors count, as (streams, attributes)."""
         return np.stack(
             [s.informative(self.attributes, self.stream_attribute) for s in self.streams]
         )
@@ -169,7 +169,7 @@ class Plan:
             if point < 0:
                 rate *= ratio / float(self.ratio[0])
             elif len(self.streams) == 1 and rate[0] < 1 and not options.any():
-                # Whole tuples: as many as fit into a window, but for the one it may cut.
+                # Whole tuples: as many as fit into a window, except the one it may cut.
                 fit = self.capacity_bytes(ratio) // self.streams[0].full_bytes
                 rate = np.maximum(rate, min(1.0, (fit - 1) / self.window))
         return Setting(ratio, self.capacity_bytes(ratio), rate, period, band, header)

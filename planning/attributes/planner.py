@@ -51,13 +51,13 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
 
 
 def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
-    """Tell how near a plan is to the least loss, at any capacity.
+    """Tell how close a plan is to the least loss, at any capacity.
 
-    Every point of a frontier without rounding is the least loss for its bytes, and a plan that
-    holds all of them is exact. Points may have been left out between two that are published, and
+    Every point of a frontier without rounding has the least loss for its bytes, and a plan that
+    has all of them is exact. Points may have been left out between two that are published, and
     none of them can be better than the higher one: the plan is within the largest step of the loss.
     The paper's ranking and frontiers that were rounded or thinned before they were added up are
-    heuristics. A plan that was read back does not tell whether it is complete.
+    heuristics. A plan that was read back does not know whether it is complete.
 
     >>> from planning.examples import demo_definition, demo_statistics
     >>> for points in (256, 4096):
@@ -150,7 +150,7 @@ class Menu:
     def modes(self) -> list[tuple[int, Sequence[int]]]:
         """Return what may be chosen together: a thinning and the options that it allows.
 
-        Dead bands follow every report, so they go with no thinning.
+        Dead bands follow every report, so they are not combined with thinning.
         """
         periodic = self.periodic()
         modes: list[tuple[int, Sequence[int]]] = [(n, self.within(n)) for n in self.thinnings]
@@ -213,7 +213,7 @@ def menu_of(parameters: Parameters) -> Menu:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """One stream with all that its frontier depends on."""
+    """One stream with everything that its frontier depends on."""
 
     profile: StreamProfile
     stream: Stream

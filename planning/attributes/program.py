@@ -12,7 +12,7 @@ capacity[s]     bytes_s <= load * R_s        proportional sharing (paper V)
 
 where bytes_s = sum_m share_sm (kept_bytes_s y_sm + header_bytes_s h_sm + sum_jo cost_smjo x_smjo).
 The frontier of :mod:`planning.attributes.path` has this optimum for every load. ``relaxed`` lets
-the variables lie between 0 and 1: GLOP then gives a lower bound on the loss.
+the variables vary between 0 and 1: GLOP then gives a lower bound on the loss.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The least loss at one load, in the unit of a plan, and the share of the bytes it takes."""
+    """The least loss at one load, in a plan's unit, and the share of the bytes it takes."""
 
     loss: float
     ratio: float

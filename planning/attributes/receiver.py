@@ -62,7 +62,7 @@ class Receiver:
         encoded = {name: encode(column) for name, column in columns.items()}
         _, slots = self._entities.locate(encoded, len(rows))
         self._grow()
-        # Tuples of entities beyond the table are groups of their own, without memory.
+        # Tuples of entities beyond the table are separate groups, without memory.
         groups = np.where(slots >= 0, slots, -1 - np.arange(len(rows)))
         order = np.argsort(groups, kind="stable")
         first = np.ones(len(rows), dtype=np.bool_)

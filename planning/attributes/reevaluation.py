@@ -2,7 +2,7 @@
 
 The interval doubles while the set of attributes to shed stays the same and returns to the original
 one when it changes. The state is one small file below the home, written whole or not at all, so it
-survives restarts of everything.
+survives any restart.
 
 A pipeline asks ``due`` before it plans and calls ``record`` with the new plan:
 
@@ -53,7 +53,7 @@ class Reevaluation:
         return self.last_s + self.interval_s
 
     def due(self, now_s: float) -> bool:
-        """Whether it is time to re-evaluate. A clock that was set back does not wait for ever."""
+        """Whether it is time to re-evaluate. A clock set back does not delay it forever."""
         return now_s >= self.next_s or now_s < self.last_s
 
     def after(self, now_s: float, shed: Sequence[str]) -> Reevaluation:
@@ -82,7 +82,7 @@ def start(
 
 
 def path_of(home: Home, stream: str) -> UPath:
-    """Return where a stream's state lies below the home."""
+    """Return where a stream's state is stored below the home."""
     return UPath(home.root) / FOLDER / f"{stream}.reevaluation.json"
 
 
@@ -99,8 +99,8 @@ def load(home: Home, stream: str) -> Reevaluation | None:
 def due(home: Home, definition: Definition[Parameters], now_s: float) -> tuple[bool, str]:
     """Return whether a scheduled run should plan, and why.
 
-    True for streams without adaptive re-evaluation, without state, or with other parameters than
-    the state was made for.
+    True for streams without adaptive re-evaluation, without state, or with parameters other than
+    those that the state was made for.
     """
     original = definition.parameters.reevaluate_s
     if original is None:
@@ -118,7 +118,7 @@ def due(home: Home, definition: Definition[Parameters], now_s: float) -> tuple[b
 def record(
     home: Home, definition: Definition[Parameters], plan: Plan, now_s: float
 ) -> Reevaluation | None:
-    """Note what a run found; return the new state (None without adaptive re-evaluation)."""
+    """Record what a run found; return the new state (None without adaptive re-evaluation)."""
     parameters = definition.parameters
     if parameters.reevaluate_s is None:
         return None

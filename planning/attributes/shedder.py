@@ -6,7 +6,7 @@ Batches are mappings of columns, Arrow tables, or lists of rows. What happens to
 - an attribute that the plan does not know is not sent, and counted; the next plan will know it;
 - an attribute that changes its type is compared as text from then on, so the change is sent;
 - a tuple of a stream the plan does not know, or of more entities than fit, is handled without
-  memory: the former is dropped and counted, the latter gets what room is left;
+  memory: the former is dropped and counted, the latter gets whatever room is left;
 - a batch that cannot be read at all is dropped and counted; ``offer`` never raises.
 """
 
@@ -142,7 +142,7 @@ class Sent:
         return np.asarray(self.keep.any(axis=1))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the sent tuples as rows that hold only the sent attributes."""
+        """Return the sent tuples as rows with only the sent attributes."""
         plain = {
             name: c.to_pylist() if hasattr(c, "to_pylist") else list(c)
             for name, c in self.columns.items()
@@ -381,7 +381,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
 
 def _memory(plan: Plan) -> Any:
-    """Return what remembered values and the ledger are laid out by."""
+    """Return what determines the layout of remembered values and of the ledger."""
     return plan.attributes, plan.window, [(s.name, s.cid) for s in plan.streams]
 
 

@@ -1,4 +1,4 @@
-"""What a plan does to a stream, beside dropping whole tuples at equal bytes.
+"""What a plan does to a stream, compared with dropping whole tuples at equal bytes.
 
 The measure is the hold error: how far the last value that the receiver has is from the true one,
 at every report of every entity, normalised so that an unrelated value of the same entity counts 1
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """A stream made ready for replay, with where each tuple belongs."""
+    """A stream prepared for replay, and where each tuple belongs."""
 
     columns: Mapping[str, Encoded]
     rows: int
@@ -79,7 +79,7 @@ def replay(plan: Plan, trace: Trace, load: float) -> Result:
 def drop_tuples(plan: Plan, trace: Trace, load: float) -> Result:
     """Drop whole tuples instead: every entity keeps the fraction ``load``, evenly spaced.
 
-    The strongest form of tuple dropping. Plainly dropping every k-th tuple of the stream would
+    The strongest form of tuple dropping. Simply dropping every k-th tuple of the stream would
     silence the same entities for ever when k divides the cycle length.
     """
     phase = (trace.slots * GOLDEN) % 1.0
@@ -115,7 +115,7 @@ def evaluate(
     definition: Definition[Parameters],
     loads: Sequence[float],
 ) -> tuple[Outcome, ...]:
-    """Shed samples with the plan at several loads, beside tuple dropping at equal bytes."""
+    """Shed samples with the plan at several loads; compare with tuple dropping at equal bytes."""
     trace = Trace.of(plan, samples, definition.parameters.order_by)
     offered = full_bytes(plan, trace)
     outcomes = []

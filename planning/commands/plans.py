@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 
 def _digest(value: Any) -> str:
-    """Return the few values of an array, or how many there are and where they lie."""
+    """Return the values of an array if they are few, else their number and range."""
     if not isinstance(value, np.ndarray):
         return f"{value:.4g}" if isinstance(value, float) else str(value)
     if value.dtype == np.bool_:

@@ -96,7 +96,7 @@ def simulate(
     home: HomeOption = DEFAULT_HOME,
     as_json: JsonOption = False,
 ) -> None:
-    """Shed fresh samples with a published plan, beside random dropping, at any loads.
+    """Shed fresh samples with a published plan at any loads, and compare with random dropping.
 
     Example: `headgate simulate ticks --samples fresh.parquet --loads 0.2,0.4,0.8`
     """

@@ -126,7 +126,7 @@ def _yaml(value: Any) -> str:
 
 
 def _outside_problems(definition: StreamDefinition) -> list[Problem]:
-    """Return what is wrong with a definition only beside its file of queries and its suite."""
+    """Return what is wrong with a definition only in view of its query file and its suite."""
     problems = []
     for check in (_queries_exist, _suite_fits):
         try:
@@ -149,7 +149,7 @@ def _queries_exist(definition: StreamDefinition) -> None:
 
 def _suite_fits(definition: StreamDefinition) -> None:
     try:
-        # By name: the library has no need of the suites, only this check looks at them.
+        # By name: the library does not need the suites, only this check looks at them.
         rules = importlib.import_module("expectations.rules")
     except ModuleNotFoundError:
         return

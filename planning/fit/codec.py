@@ -50,7 +50,7 @@ ARRAYS: dict[str, dict[str, str]] = {
         "valued": "b",
     },
 }
-"""The arrays of each kind of table, and what they hold: floats, integers or flags."""
+"""The arrays of each kind of table, and what they contain: floats, integers or flags."""
 
 
 class PartDocument(msgspec.Struct, forbid_unknown_fields=True):

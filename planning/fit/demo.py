@@ -74,7 +74,7 @@ def counts(
     for operator in network.operators:
         arcs = network.arcs_into[operator.id]
         ports = [flows[:, a] * period_s for a in arcs]
-        # A union counts all its ports together; only a join tells two apart.
+        # A union counts all its ports together; only a join distinguishes two.
         first = ports[0] if operator.type == "join" else np.sum(ports, axis=0)
         second = ports[1] if operator.type == "join" else nothing
         expected = np.sum([operator.gain(p) * n for p, n in enumerate(ports)], axis=0)

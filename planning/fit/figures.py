@@ -23,7 +23,7 @@ SHOWN = 8
 REPORTED_METHODS = ("exact", "Solver 5 %", "Solver 10 %", "C-FIT 10 %")
 REPORTED_PERIODS = 120
 DRAWN_POINTS = 240
-REPORTED_PLANS = 20_000  # enough for small fragments, and refused within a moment elsewhere
+REPORTED_PLANS = 20_000  # enough for small fragments, and quickly refused elsewhere
 COLOURS = {
     "exact": "#0b7285",
     "Solver 5 %": "#7048e8",
@@ -57,7 +57,7 @@ def draw(plan: Plan, axes: Any, load: float | None = None) -> None:
 def draw_throughput(comparison: Comparison, axes: Any) -> None:
     """Draw throughput over time of all methods; labels give their share of the optimum.
 
-    A long time is drawn as means over equally many periods.
+    A long stretch is drawn as means over equally many periods.
     """
     highest = len(comparison.throughput)
     together = max(1, len(comparison.offered) // DRAWN_POINTS)
@@ -69,7 +69,7 @@ def draw_throughput(comparison: Comparison, axes: Any) -> None:
             label=f"{method}: {comparison.share_of_optimum(method):.3f}",
             linewidth=1.0,
             color=COLOURS.get(method),
-            zorder=2 + highest - place,  # the exact plan, which is first, lies on top
+            zorder=2 + highest - place,  # the exact plan, which is first, is drawn on top
         )
     axes.set_xlabel("control period" + (f" (means of {together})" if together > 1 else ""))
     axes.set_ylabel("weighted throughput per second")

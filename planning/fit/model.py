@@ -1,8 +1,8 @@
 """The paper's nouns: servers, input streams, operators, outputs, links and arcs.
 
 The elements of a network are described here and nowhere else: reading and writing network documents
-and the published JSON Schema (:mod:`planning.fit.network.document`) follow these fields. Beside a
-field's type stands what a document may hold there: an interval of numbers, or a few words.
+and the published JSON Schema (:mod:`planning.fit.network.document`) follow these fields. Next to
+a field's type is what a document may have there: an interval of numbers, or a few words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MethodLimit(InfeasiblePlan):
 
 
 class Element(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a network; a document holds all its fields."""
+    """A part of a network; a document has all its fields."""
 
 
 class Terse(Element, frozen=True, omit_defaults=True):
@@ -131,7 +131,7 @@ class Operator(Terse, frozen=True):
 
 
 class Output(Terse, frozen=True):
-    """A query output: throughput weight, priority class, and a throughput it shall not fall under.
+    """A query output: throughput weight, priority class, and a throughput it must not fall below.
 
     A higher ``priority`` is served first, whatever the weights; ``minimum`` (tuples/s) comes before
     every priority as far as the input rates allow it.
@@ -159,7 +159,7 @@ class Link(Element, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """One stream into one port of one consumer; ``port`` is named for unions and joins only."""
+    """One stream into one port of one consumer; ``port`` is given only for unions and joins."""
 
     stream: str
     consumer: str

@@ -61,7 +61,7 @@ class Plan:
         return columns
 
     def rates_at(self, load: float) -> FloatArray:
-        """Return the rates that the scalar load z stands for; infinite at 0 is cut at 1e6 times."""
+        """Return the rates that the scalar load z stands for; a z below 1e-6 counts as 1e-6."""
         z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
         return np.asarray(self.reference / max(z, 1e-6))
 

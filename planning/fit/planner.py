@@ -49,7 +49,7 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
 
 
 def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
-    """Return how near the optimum the plan is: ``error`` is a bound, or an expectation.
+    """Return how close to the optimum the plan is: ``error`` is a bound, or an expectation.
 
     >>> from planning.examples import demo_definition
     >>> from planning.fit.demo import figure_1
@@ -162,7 +162,7 @@ class Optimum:
 
 
 def optimum(network: QueryNetwork, rates: Rates, solver: Solver = "simplex") -> Optimum:
-    """Return the highest weighted throughput that no server or link is overloaded by.
+    """Return the highest weighted throughput that overloads no server or link.
 
     All three solvers find the same throughput; ``glop`` and ``highs`` work on the prefix variables
     of Section 3 (:mod:`planning.fit.program`), ``simplex`` on the rates that are dropped

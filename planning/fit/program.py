@@ -150,7 +150,7 @@ class NetworkProgram:
         return float(self._solver.Objective().Value())
 
     def solve(self, rates: FloatArray) -> FloatArray:
-        """Return the rate that passes each arc, all objectives met in their order.
+        """Return the rate that passes each arc, all objectives optimised in their order.
 
         What an objective reached becomes a constraint on those after it, so a model solves once.
         """

@@ -34,11 +34,11 @@ class Counters(ItemCounters):
 
 
 class DropOperators(NamedTuple):
-    """Row i of every array is the drop operator of name i: what it shall do, and where it is."""
+    """Row i of every array is the drop operator of name i: what it should do, and where it is."""
 
     step: IntArray  # credit per span
     span: IntArray  # items that are dropped or kept together
-    tail: IntArray  # items that a kept span needs of the next one
+    tail: IntArray  # items that a kept span needs from the next one
     credit: IntArray
     position: IntArray  # within the span
     dropping: BoolArray
@@ -78,7 +78,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         return Counters(drops.offered.copy(), drops.dropped.copy(), (*self._names, ""))
 
     def set_load(self, load: float | Rates) -> None:
-        """Follow a new load; credits and counters go on."""
+        """Follow a new load; credits and counters continue."""
         if self.server is None:
             drops = self._plan.at(load)
         else:

@@ -1,4 +1,4 @@
-"""What a plan does to rates it has not seen, against the paper's and the naive alternatives.
+"""What a plan does to rates it has not seen, compared with the paper's and the naive alternatives.
 
 A load z scales the observed rates so that, at their mean, the busiest server can afford the share z
 of its work. A server that is sent more than it can do loses the excess at its entrance, evenly.
@@ -100,9 +100,9 @@ def scale_to(network: QueryNetwork, rates: FloatArray, load: float) -> FloatArra
 
 
 def shed_by(plan: Plan, rates: FloatArray, period_s: float) -> FloatArray:
-    """Let a shedder follow the rates period by period; return the drops that it really made.
+    """Let a shedder follow the rates period by period; return the drops that it actually made.
 
-    Whole tuples are counted on the arcs out of inputs and splits, so rounding to tuples is in it.
+    Whole tuples are counted on arcs out of inputs and splits, so rounding to tuples is included.
     """
     network = plan.network
     shedder = Shedder(plan)
@@ -178,7 +178,7 @@ def local_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
     """Let every server shed for itself alone, upstream servers first (Section 1.1, plan 2).
 
     Each server maximises what it emits: its own outputs by weight, and a tuple sent on counts as
-    one. It knows nothing about the servers that receive it.
+    one. It knows nothing about the servers that it sends to.
     """
     drops = np.zeros((len(rates), len(network.arcs)))
     servers = servers_of(network)
@@ -217,7 +217,7 @@ def _arriving(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Per method, the throughput of every period; refused methods with their reason."""
+    """Per method, the throughput of every period; refused methods with their reasons."""
 
     throughput: dict[str, FloatArray]
     offered: FloatArray

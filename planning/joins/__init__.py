@@ -1,7 +1,7 @@
 """Windowed stream joins under load: which comparisons a join should still make.
 
 After Gedik, Wu, Yu and Liu, *CPU Load Shedding for Binary Stream Joins*. Tuples stay in the
-windows; what is shed are comparisons with basic windows that yield little.
+windows; what is shed is comparisons with basic windows that yield little.
 
 ==============  ==========================================  ==================
 symbol          field                                       unit
@@ -20,11 +20,11 @@ omega_{i,z}     ``Plan.type_frequency[i, z]``               share of stream i
 gamma           ``Plan.monitor_fraction``                   share of tuples
 ==============  ==========================================  ==================
 
-Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and the other way round.
+Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and vice versa.
 
-Besides the rooms that every family has, ``layout`` reads rows as tuples, ``engine`` is the compiled
+Besides the usual modules of a family, ``layout`` reads rows as tuples, ``engine`` is the compiled
 join operator, ``control`` decides how much it compares, learns from what it finds and notices a
-stale plan, and ``printed`` holds the paper's Algorithms 1 to 5, as published and corrected.
+stale plan, and ``printed`` has the paper's Algorithms 1 to 5, as published and corrected.
 
 ``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
 loads no planner.

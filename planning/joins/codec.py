@@ -1,6 +1,6 @@
 """The join plan's two encodings: the JSON document, and a MessagePack head before packed tables.
 
-The compact form leaves the order of the items out: it follows from the densities.
+The compact form leaves out the order of the items: it follows from the densities.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMAT = 1
 LARGEST_THRESHOLD = 1 << 16  # the bitmaps count common items up to it
 LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
 TABLES = ("type_frequency", "hits", "comparisons", "density", "order")
-"""The fields that the bytes hold apart from the head, or that follow from it."""
+"""The fields that the bytes store apart from the head, or that follow from it."""
 
 
 class WindowsDocument(msgspec.Struct, forbid_unknown_fields=True):

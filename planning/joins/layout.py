@@ -1,4 +1,4 @@
-"""How the rows of a sampled or offered batch hold tuples of two streams."""
+"""How the rows of a sampled or offered batch represent tuples of two streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NO_ITEM = -1
 ONE_TYPE = "any"
-MOST_BOUNDS = 8  # automatic size classes but one
+MOST_BOUNDS = 8  # automatic size classes, less one
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes that the plan tells apart: types, each cut by the size of the set.
+        """Names of the classes that the plan distinguishes: types, each cut by the size of the set.
 
         >>> Layout("s", ("a", "b"), "t", None, ("any",), ("i",), (), (0, 4)).classes
         ('any, up to 0 items', 'any, up to 4 items', 'any, more items')
@@ -132,7 +132,7 @@ def automatic_sizes(items: int, condition: Condition) -> tuple[int, ...]:
 def from_table(
     time: FloatArray, items: IntArray, weights: FloatArray | None, kind: IntArray
 ) -> Tuples:
-    """Build tuples from a table of items, -1 where a row has no further one; an item counts once.
+    """Build tuples from a table of items, -1 where a row has no more; repeated items count once.
 
     >>> t = from_table(np.array([0.5]), np.array([[7, -1, 3, 7]]), None, np.array([0]))
     >>> t.items.tolist()

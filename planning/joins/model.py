@@ -30,7 +30,7 @@ class Condition:
     """When a tuple of stream 0 and a tuple of stream 1 match.
 
     ``subset`` means that the set of stream 0 is contained in that of stream 1, ``superset`` the
-    reverse; ``overlap`` wants at least ``threshold`` common items; ``inner_product`` wants at
+    reverse; ``overlap`` needs at least ``threshold`` common items; ``inner_product`` needs at
     least one common item and a weighted sum over common items of at least ``threshold``.
     """
 
@@ -221,7 +221,7 @@ class Windows:
         """Mean length in seconds that each basic window covers, zero beyond n_i.
 
         The paper takes b for all; the first and last are half full on average, and only with the
-        true lengths does r = 1 stand for the whole window: each row sums to w_i.
+        true lengths does r = 1 mean the whole window: each row sums to w_i.
 
         >>> Windows((2, 2), 1).extents_s.tolist()
         [[0.5, 1.0, 0.5], [0.5, 1.0, 0.5]]

@@ -1,8 +1,8 @@
 """The join family's part of a stream definition, with the paper's defaults (Section 6.1).
 
-A joins stream is a *pair* of streams: one row per sampled tuple, a category attribute says which of
+A joins stream is a *pair* of streams: one row per sampled tuple; a category attribute says which of
 the two it belongs to. A set-valued attribute is spread over several integer attributes (``items``),
--1 standing for "no further item"; a single-valued one is one attribute.
+with -1 for "no further item"; a single-valued one is one attribute.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Parameters(FamilyParameters):
             raise _parameter("items", "other attributes than the time", self.time)
 
     def _check_names(self, known: tuple[str, ...]) -> None:
-        """Refuse names that are no attributes."""
+        """Refuse names that are not attributes."""
         named = {"stream": (self.stream,), "time": (self.time,), "items": self.items}
         named |= {"type": (self.type,) if self.type else (), "weights": self.weights}
         for field, names in named.items():

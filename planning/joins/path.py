@@ -15,7 +15,7 @@ NEIGHBOURS = (0.25, 0.5, 1.0, 0.5, 0.25)
 
 
 def rank(density: FloatArray) -> IntArray:
-    """Flat item indices by falling value per comparison; ties by index.
+    """Flat item indices by descending value per comparison; ties by index.
 
     >>> rank(np.array([[[1.0, 3.0]], [[3.0, 2.0]]])).tolist()
     [1, 2, 3, 0]
@@ -67,7 +67,7 @@ def smooth(table: FloatArray) -> FloatArray:
 def match_chance(hits: FloatArray, comparisons: FloatArray, prior_hits: float) -> FloatArray:
     """Hits per comparison of each basic window, types pooled; shape [window, 1, basic window].
 
-    Where few hits were seen the neighbours speak too: ``prior_hits`` hits of one's own weigh as
+    Where a basic window has few hits, its neighbours count too: ``prior_hits`` of its own weigh as
     much as theirs, and two hits' worth of the overall average as much as the neighbours'.
 
     >>> made = np.full((1, 1, 3), 1e6)
@@ -90,7 +90,7 @@ def shrunk_density(
     """Value per comparison of every item [window, type, basic window], from counts.
 
     The paper takes u_{i,z} * p_{i,j}: a type's value times the basic window's match probability.
-    The measured value of the very item replaces this product as evidence comes in: ``prior_hits``
+    The item's own measured value replaces this product as evidence comes in: ``prior_hits``
     hits of the item weigh as much.
 
     >>> one = np.array([[[2000.0, 6000.0]]])

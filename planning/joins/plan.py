@@ -2,7 +2,7 @@
 
 ``plan.at(r)`` is the setting that spends the fraction r of all comparisons best; the controller
 cuts the same list by volumes measured at run time. Densities and frequencies are kept in single
-precision so that the JSON and the binary form hold the same plan.
+precision so that the JSON and the binary form are the same plan.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Plan:
 
     @cached_property
     def volumes(self) -> FloatArray:
-        """Share of all comparisons that each item stands for; sums to 1."""
+        """Share of all comparisons that each item accounts for; sums to 1."""
         made = self.comparisons.astype(np.float64)
         total = float(made.sum())
         if total > 0:

@@ -6,7 +6,7 @@ With x the fraction of an item that is compared, maximise sum of density * volum
 ``processing``
     sum of volume * x <= budget (Section 5.3);
 ``order[better,worse]``
-    x[better] >= x[worse]: of a window and type, no basic window is taken more than a denser one.
+    x[better] >= x[worse]: in a window and type, no basic window is taken more than a denser one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from planning.joins.statistics import Statistics
 def best_quality(
     statistics: Statistics, definition: Definition[Parameters], load: float
 ) -> float:
-    """Return the largest share of the utility that the fraction ``load`` of comparisons can give.
+    """Return the largest share of the utility that the fraction ``load`` of comparisons can yield.
 
     >>> from planning.examples import demo_definition, demo_plan, demo_statistics
     >>> best = best_quality(demo_statistics("joins"), demo_definition("joins"), 0.1)

@@ -1,8 +1,8 @@
 """The runtime: a windowed join that compares only what its plan says, and adapts by itself.
 
 ``push(stream, batch)`` joins: it is the operator itself. ``offer(batch)`` only decides, for an
-operator elsewhere: row k of its mask says with which basic windows of the other stream's window
-tuple k is to be compared, newest first. Neither ever raises because of the data.
+operator elsewhere: row k of its mask says which basic windows of the other stream's window
+tuple k is to be compared with, newest first. Neither ever raises because of the data.
 
 Give ``budget_per_s`` (comparisons per second) or ``cpu_share`` (of one core, by measured time) and
 the load follows by itself at every tick; otherwise the load is what ``set_load`` says.
@@ -41,7 +41,7 @@ class Counters:
     compared: int  # comparisons made, or granted by ``offer``
     possible: int  # comparisons that the complete join would have made
     matches: int
-    rejected: int  # tuples set aside: no number as time, items outside the vocabulary
+    rejected: int  # tuples set aside: time not a number, items outside the vocabulary
     late: int
     ignored: int  # tuples older than the windows
     clock_resets: int
@@ -67,9 +67,9 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     cpu_share
         Share of one core, measured; seconds of work per second of stream time.
     tick_s
-        Time between two decisions, in stream time; a quarter of a basic window without.
+        Time between two decisions, in stream time; by default a quarter of a basic window.
     adapt
-        Whether to watch the time correlation and leave a plan that has gone stale.
+        Whether to watch the time correlation and abandon a plan that has gone stale.
     clock
         Seconds of processor time.
 
@@ -168,7 +168,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         )
 
     def set_load(self, load: float) -> None:
-        """Follow a new load; windows, credits and counters go on."""
+        """Follow a new load; windows, credits and counters continue."""
         self._setting = self._plan.at(load)
         self._load = self._setting.load
         self.join.select(Selection.of_fractions(self._setting.take, self._setting.oldest))
@@ -177,7 +177,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._seen, self._pace = 0, 0.0
 
     def swap(self, plan: Plan) -> None:
-        """Follow a new plan; the windows go on if it is over the same ones."""
+        """Follow a new plan; the windows continue if it has the same ones."""
         old = self._plan
         same = (old.windows, old.condition, old.types, old.vocabulary) == (
             plan.windows, plan.condition, plan.types, plan.vocabulary,
@@ -256,7 +256,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self.join.full_fraction = decision.full_fraction
 
     def _corrected(self) -> float:
-        """Return the load, moved so that what was compared too much or too little evens out.
+        """Return the load, moved so that an excess or shortfall of comparisons evens out.
 
         Without a budget, this share of the comparisons that lie ahead is spent.
         """
@@ -281,7 +281,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         )  # fmt: skip
 
     def _settle(self, elapsed: float) -> None:
-        """Note what the last tick left of its processor time, or took beyond it."""
+        """Record what the last tick left of its processor time, or took beyond it."""
         if self.cpu_share is None:
             return
         spent, self._busy_at_tick_s = self._busy_s - self._busy_at_tick_s, self._busy_s
@@ -293,13 +293,13 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         if self.budget_per_s is not None:
             return self.budget_per_s * self.tick_s
         if self.cpu_share is not None:
-            # Measured costs err; what they left or took too much is evened out step by step.
+            # Measured costs err; the time they leave over or overdraw is evened out step by step.
             seconds = self.cpu_share * self.tick_s + CORRECTION * self._owed_s
             return self.cost.affordable(seconds, tuples_per_s * self.tick_s)
         return float("inf")
 
     def offer(self, batch: Mapping[str, Any]) -> BoolArray:
-        """Decide on rows: with which basic windows of the other stream each is to be compared.
+        """Decide on rows: which basic windows of the other stream each is to be compared with.
 
         A fraction of a basic window is spread over tuples: of two tuples at r = 0.5 one is
         compared with it. Rows that cannot be read are compared with nothing.

@@ -1,4 +1,4 @@
-"""What a plan does to tuples it has not seen, against random dropping.
+"""What a plan does to tuples it has not seen, compared with random dropping.
 
 The real operator joins the two streams, completely and at each load; quality is the utility of its
 matches over that of the complete join. Random dropping keeps each tuple with chance sqrt(r), so

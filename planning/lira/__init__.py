@@ -7,7 +7,7 @@ symbol             field                                            unit
 =================  ===============================================  =======================
 z                  ``throttle_fraction``, ``load``                  fraction of updates
 l                  ``regions``                                      count
-α                  ``cells``, ``side``                              cells a side
+α                  ``cells``, ``side``                              cells per side
 Δ_i                ``throttlers``                                   metres
 Δmin (Δ⊢), Δmax    ``lowest_threshold``, ``highest_threshold``      metres
 c_Δ, κ             (Δmax − Δmin)/``segments``, ``segments``         metres, count

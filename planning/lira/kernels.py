@@ -11,7 +11,7 @@ from numba import njit
 
 from planning.pacing import ONE
 
-MICRO = 1e6  # sums are kept in whole millionths, so that their order leaves no trace
+MICRO = 1e6  # sums are kept in whole millionths, so that their order does not matter
 REPORT = ONE  # what a report costs in the ledger
 # A node: last position and time; its last report; the same under Δmin; whether it waits to report.
 FIELDS = 14
@@ -38,7 +38,7 @@ def predicted(report, t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def renew(report, x, y, vx, vy, t):  # type: ignore[no-untyped-def]
-    """Put a new report in the place of the last."""
+    """Replace the last report with a new one."""
     report[0], report[1], report[2], report[3], report[4] = x, y, vx, vy, t
 
 

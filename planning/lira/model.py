@@ -8,7 +8,7 @@ checked against ``raw``.
 **The error axis**, on which throttlers are chosen. Measured against the positions that Δmin would
 give, the mean error of a node with threshold Δ is close to slope·(Δ − Δmin + departure) for every
 Δ > Δmin and 0 at Δmin: a node that leaves the schedule of Δmin is out of step with it at once,
-whatever its Δ. So the objective Σ m_i·Δ_i, which takes the first metre for the cheapest, is
+whatever its Δ. So the objective Σ m_i·Δ_i, which treats the first metre as the cheapest, is
 replaced by Σ m_i·(Δ_i + departure·[Δ_i > Δmin]). On the axis a(Δ) = Δ + departure (and a(Δmin) =
 Δmin) that is linear again and everything exact stays exact. A departure of 0 is the paper's
 objective. Fairness on this axis implies fairness in metres.
@@ -53,7 +53,7 @@ class Frame:
     side
         α, cells on each side of the statistics grid.
     low, high, segments
-        Δmin, Δmax and κ: throttlers lie on Δmin + k·(Δmax − Δmin)/κ but for a few.
+        Δmin, Δmax and κ: all but a few throttlers are Δmin + k·(Δmax − Δmin)/κ.
     """
 
     bounds: Bounds
@@ -165,7 +165,7 @@ class ReductionCurve:
 
     @property
     def high(self) -> float:
-        """Δmax, the lowest resolution that still serves."""
+        """Δmax, the lowest resolution that is still acceptable."""
         return float(self.thresholds[-1])
 
     @property

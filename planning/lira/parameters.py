@@ -95,7 +95,7 @@ class Parameters(FamilyParameters):
         return self
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
-        """Refuse a definition whose attributes are not positions, or whose queries no places."""
+        """Refuse a definition whose attributes are not positions or whose queries are not areas."""
         missing = [c for c in COLUMNS if c not in definition.attribute_names]
         if missing:
             raise Mistake(

@@ -39,7 +39,7 @@ class PathPoint:
     throttlers
         Δ_i, metres.
     expenditure
-        Σ w_i·f(Δ_i) / Σ w_i on the convex f: z, or as near as throttlers get.
+        Σ w_i·f(Δ_i) / Σ w_i on the convex f: z, or as close as throttlers get.
     inaccuracy
         Σ m_i·Δ_i.
     window
@@ -97,7 +97,7 @@ class ThrottlerPath:
         curve: ReductionCurve,
         fairness_threshold: float,
     ) -> ThrottlerPath:
-        """Sort m/w and take prefix sums: everything that is shared by all throttle fractions."""
+        """Sort m/w and take prefix sums: everything that all throttle fractions share."""
         m = _amounts("importance", importance)
         w = _amounts("weight", weight)
         if m.shape != w.shape or m.size == 0:
@@ -167,7 +167,7 @@ def _sorted_sums(
 
 @njit(cache=True)
 def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
-    """Count the regions whose ratio is at most ``limit``, known to lie in [low, high]."""
+    """Count the regions whose ratio is at most ``limit``, known to be in [low, high]."""
     while low < high:
         middle = (low + high) >> 1
         if ratio[middle] <= limit:
@@ -296,9 +296,9 @@ def _at(p, z):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: ignore[no-untyped-def]
-    """Bisect the price until two neighbouring vertices have the target between them.
+    """Bisect the price until the target lies between two neighbouring vertices.
 
-    ``lower`` and ``upper`` are moved to how many regions cross each segment at the two. Returns
+    ``lower`` and ``upper`` are set to how many regions cross each segment at the two. Returns
     window and expenditure below and above, and the price above.
     """
     at_low = 0

@@ -80,7 +80,7 @@ class Plan:
 
     Examples
     --------
-    Two halves with as many cars each; the left one matters a quarter as much:
+    Two halves with equally many cars; the left one matters a quarter as much:
 
     >>> plan = Plan.from_document({
     ...     "format": 1, "bounds": [0, 0, 2000, 2000], "side": 2, "tree": "XLL", "level": [0, 1],
@@ -174,7 +174,7 @@ class Plan:
         return Setting(z, throttlers, by_level, spent)
 
     def _by_level(self, z: float) -> FloatArray:
-        """Return Δ per level; a level that no weight has follows the one below it."""
+        """Return Δ per level; a level without weight follows the one below it."""
         return self.axis.thresholds(self.path.at(z).throttlers)[self._follows]
 
     @cached_property
@@ -199,7 +199,7 @@ class Plan:
         """Return 1 − E_P/Δmax as predicted: 1 means nothing lost.
 
         Below the lowest fraction that Δmax reaches, reports wait for their turn beyond any
-        threshold: nothing is promised there where somebody looks.
+        threshold: there, nothing is promised where somebody looks.
         """
         if load < self.floor and self.inside.any():
             return 0.0

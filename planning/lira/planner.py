@@ -1,10 +1,10 @@
 """From statistics to a plan: importance, regions by price, levels (Sections 3.1 to 3.3).
 
-Planning minimises importance per cell, chosen so that the *true* errors fall. The paper's InAcc =
+Planning weighs errors by an importance per cell, chosen so *true* errors fall. The paper's InAcc =
 Σ m_i·Δ_i counts queries by area. The errors that users see count nodes: E_P averages |p − p*| over
 the nodes in a result, and divides by the result's size. So here a node inside query q weighs 1/n_q
 (n_q nodes lie in q), and the importance of a cell is what its nodes weigh together. Two things
-beyond a query's border matter as well: a node that errs may be counted in wrongly, and a node that
+beyond a query's border matter as well: a node that errs may be counted by mistake, and a node that
 leaves the schedule of Δmin stays out of step for a while after it has entered. Both fade with
 distance d, so outside a query the weight falls to ``neighbour`` · exp(−d/``reach``). A small
 background, even over nodes, decides all remaining ties towards even throttlers.
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from planning.families import Definition
     from planning.lira.parameters import Parameters
 
-FINEST_HALVING = 1024  # cells a side; beyond it all dyadic rectangles do not fit in memory
+FINEST_HALVING = 1024  # cells per side; beyond it the dyadic rectangles do not fit in memory
 NO_DIFFERENCE = 1e-6  # ratios closer than this are one level: rounding, not importance
 STEPS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # rings around a query, in reaches
-CHUNK = 2048  # queries taken together
+CHUNK = 2048  # queries handled at once
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -184,7 +184,7 @@ def _covered(
 
 
 def _rounded(grid: FloatArray) -> FloatArray:
-    """Round to twelve digits of the largest cell: the order of a sum must leave no trace."""
+    """Round to twelve digits of the largest cell: the order of summation must not matter."""
     largest = float(grid.max(initial=0.0))
     if largest == 0.0:
         return grid
@@ -247,5 +247,5 @@ def levels_of(
 
 
 def _by_level(level: Levels, values: FloatArray, levels: int) -> FloatArray:
-    """Sum up by level, in single precision, as both encodings of the plan hold it."""
+    """Sum up by level, in single precision, as both encodings of the plan store it."""
     return single_precision(np.bincount(level, weights=values, minlength=levels))

@@ -7,7 +7,7 @@ minimise      Σ m_i·Δ_i,  Δ_i = Δmin + Σ_k x_ik
 budget        Σ_i w_i·(1 − Σ_k r_k·x_ik) ≤ z·Σ_i w_i
 fairness[i]   0 ≤ Σ_k x_ik − t ≤ F for every region with nodes or queries
 
-f convex makes the segments fill in order by themselves.
+Because f is convex, the segments fill in order by themselves.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def query_errors(
 
 @njit(cache=True)
 def _errors(queries, correct, shed, containment, position):  # type: ignore[no-untyped-def]
-    """Add the errors of one moment; nodes in x order make a query touch only its own strip."""
+    """Add the errors at one time; with nodes in x order, a query touches only its own strip."""
     n = correct.shape[0]
     lowest = np.minimum(correct[:, 0], shed[:, 0])
     reach = 0.0

@@ -3,17 +3,17 @@
 An item is a position: ``object_id``, ``time`` (seconds), ``x``, ``y``. It is kept (the node reports
 it, with the velocity of its last step) iff the position that the server predicts from the node's
 last report is off by more than the throttler of the region the node is in. A node's first position
-is always kept. Beside its own model every node runs that of Δmin, so the shedder knows how many
+is always kept. Alongside its own model every node runs that of Δmin, so the shedder knows how many
 reports were due.
 
 The load z is a promise: from the start to any moment at most z times the reports due are sent. A
 ledger in whole numbers earns z for every report due and pays one for every report sent; a report
-that it cannot pay yet waits, and is sent from wherever the node is by then. Where the throttler is
-high, nobody looks: there reports wait first, and what is left is for the others. The run-time
-correction moves the throttlers so that a little is saved and reports seldom wait. Savings end at
+that it cannot yet pay for waits, and is sent from wherever the node is then. Where the throttler is
+high, nobody looks: reports wait there first, and what is left is for the others. The run-time
+correction moves the throttlers so that a little is saved and reports seldom wait. Savings stop at
 about one report per node, so any stretch of time sends at most z times its due and that much more.
 
-Nothing raises into the data path: positions that are not finite are dropped and counted, so are
+Nothing raises into the data path: positions that are not finite are dropped and counted, as are
 those that are not newer than the node's last; a move faster than ``highest_speed`` is a jump, which
 is reported without a velocity; positions outside the space use the nearest region.
 """
@@ -38,7 +38,7 @@ from planning.shedder import BaseShedder, batch_size
 COLUMNS = ("object_id", "time", "x", "y")
 PERIOD = 200  # reports due between two corrections, at least
 HORIZON = 4.0  # periods over which a past excess is made up for
-# Both times the root of the reports in a period, which is how far chance moves their number.
+# Both in units of the root of the reports in a period, which is how far chance moves that number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
 
@@ -48,7 +48,7 @@ class Counters:
     """What happened since the start.
 
     ``due`` and ``sent`` leave out first reports; ``sent/due`` never exceeds a constant load.
-    ``waiting`` reports are beyond their throttler and come as soon as the budget allows.
+    ``waiting`` reports are beyond their throttler and are sent as soon as the budget allows.
     """
 
     offered: int
@@ -75,7 +75,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     load
         Throttle fraction z; 1 means Δmin everywhere and no budget.
     correct
-        Keep the budget at run time, whatever the plan's forecast is off; otherwise the plan's
+        Keep the budget at run time, however far off the plan's forecast is; otherwise the plan's
         throttlers apply as they are.
     highest_speed
         Metres per second beyond which a move is a jump.
@@ -189,7 +189,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return int(self._load * REPORT) if self.correct and self._load < 1.0 else -1
 
     def _period(self) -> int:
-        """Return the reports due between two corrections: about one per object, less is noise."""
+        """Return the reports due between two corrections: about one per object, fewer are noise."""
         return max(PERIOD, len(self._slots))
 
     def _reserve(self) -> float:
@@ -214,9 +214,9 @@ class BudgetCorrection:
 
     A plan meets its budget for the f it was made with, but f is only a forecast: traffic changes,
     and regions differ from the average. So the fraction asked of the plan is divided by how far it
-    was off lately, and what was sent too much or too little is made up for over the next few
-    periods. What Δmin would have sent (``due``) is known: every node can run that model beside its
-    own.
+    was off recently, and any excess or shortfall of reports is made up for over the next few
+    periods. What Δmin would have sent (``due``) is known: every node can run that model alongside
+    its own.
 
     Parameters
     ----------
@@ -252,9 +252,9 @@ class BudgetCorrection:
         self.load = self._asked(0.0)
 
     def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
-        """Take note of a period: ``kept`` reports sent of ``due``; return the load from now on.
+        """Record a period: ``kept`` reports sent of ``due``; return the load from now on.
 
-        ``savings`` are reports to stay below the budget, so that chance seldom exceeds it.
+        ``savings`` is how many reports to stay below the budget, so that chance seldom exceeds it.
         """
         if not due > 0 or self.throttle_fraction >= 1.0:
             return self.load
@@ -264,7 +264,7 @@ class BudgetCorrection:
             self._bias = min(max(self._bias, 0.5), 2.0)
         self._periods += 1
         self._excess += kept - self.throttle_fraction * due
-        # A budget that cannot be met must not be held against better times.
+        # A budget that cannot be met must not be held against later periods.
         limit = 0.25 * HORIZON * due
         self._excess = min(max(self._excess, -limit), limit)
         self.load = self._asked((self._excess + savings) / due / HORIZON)

@@ -1,4 +1,4 @@
-"""What a plan does to positions it has not seen, against random dropping.
+"""What a plan does to positions it has not seen, compared with random dropping.
 
 Recorded positions are offered to a real shedder, budget and all; what the server then believes is
 compared with what it would believe under Δmin.
@@ -35,7 +35,7 @@ def evaluate(
 ) -> tuple[Outcome, ...]:
     """Shed ``samples`` with the plan at each load, and at random, and compare.
 
-    Quality is 1 − E_P/Δmax, not below 0. ``offered`` counts the reports that Δmin causes, and
+    Quality is 1 − E_P/Δmax, at least 0. ``offered`` counts the reports that Δmin causes, and
     ``passed_fraction`` is relative to them.
     """
     rows = in_order(samples)
@@ -71,7 +71,7 @@ def evaluate(
 
 
 def in_order(samples: Columns) -> dict[str, np.ndarray]:
-    """Return the positions by time, objects of one moment by id."""
+    """Return the positions by time, those at the same time by object id."""
     names = ("object_id", "time", "x", "y")
     columns = {n: np.asarray(samples[n]) for n in names}
     order = np.lexsort((columns["object_id"], columns["time"]))

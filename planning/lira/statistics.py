@@ -8,7 +8,7 @@ cannot change a bit.
 f(Δ) and the error of Δ are measured by replaying dead reckoning over recorded positions: rows
 sorted by object and time, at whatever times they were recorded. Every level Δ is replayed on its
 own; the error of a level is its distance from what Δmin predicts at the same moment. An object's
-first row is reported at every level and counts nowhere. A move faster than the highest speed is a
+first row is reported at every level and is not counted. A move faster than the highest speed is a
 jump: it is reported like any deviation, but with no velocity. Rows whose time does not advance are
 ignored.
 """
@@ -61,14 +61,14 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """What a planner needs to know of a stream.
+    """What a planner needs to know about a stream.
 
     Attributes
     ----------
     grid
         The statistics grid.
     objects
-        Number of different objects seen.
+        Number of distinct objects seen.
     rows
         Positions that dead reckoning was replayed over.
     thresholds, reports
@@ -209,7 +209,7 @@ def replay(
 def grid(
     x: FloatArray, y: FloatArray, speed: FloatArray, queries: FloatArray, cells: int, bounds: Bounds
 ) -> Grid:
-    """Build the grid of ``cells`` a side from positions that fit in memory.
+    """Build the grid of ``cells`` per side from positions that fit in memory.
 
     >>> xs, ys, speeds = np.array([0.0, 4.0]), np.array([0.0, 4.0]), np.array([3.0, 5.0])
     >>> g = grid(xs, ys, speeds, np.array([[1.0, 0.0, 3.0, 2.0]]), 2, (0.0, 0.0, 4.0, 4.0))
@@ -223,7 +223,7 @@ def grid(
 def assemble(
     nodes: IntArray, speeds: IntArray, queries: FloatArray, cells: int, bounds: Bounds
 ) -> Grid:
-    """Return the grid from the sums per cell, as :func:`cell_sums` gives them."""
+    """Return the grid from the sums per cell, as :func:`cell_sums` returns them."""
     shape = (cells, cells)
     return Grid(
         bounds,
@@ -261,12 +261,12 @@ def cell_sums(cell: IntArray, speed: FloatArray, cells: int) -> tuple[IntArray, 
 def query_counts(queries: ArrayLike, cells: int, bounds: Bounds) -> FloatArray:
     """Return m_{i,j}: queries that partly intersect a cell count fractionally (Section 3.1.1).
 
-    Rows of ``queries`` are (x_low, y_low, x_high, y_high). A query counts with the part of it that
-    lies in the space, in all with 1; one that lies outside counts nowhere.
+    Rows of ``queries`` are (x_low, y_low, x_high, y_high). Only the part of a query that lies
+    in the space counts, with a total of 1; a query outside counts nowhere.
 
     The share of a rectangle in a cell is the product of the shares on both axes, so all queries
     together are one matrix product. The result is rounded to twelve decimals, so that the order
-    of summation inside it leaves no trace.
+    of summation inside it does not matter.
     """
     x_low, y_low, x_high, y_high = check_bounds(bounds, cells)
     rectangles = np.asarray(queries, dtype=np.float64).reshape(-1, 4)
@@ -289,7 +289,7 @@ def _axis_shares(
     overlap = np.minimum(last, edges[1:]) - np.maximum(first, edges[:-1])
     length = last - first
     shares = np.maximum(overlap, 0.0) / np.where(length > 0, length, 1.0)
-    # An interval of no length lies in one cell as a whole.
+    # An interval without length lies wholly in one cell.
     points = np.flatnonzero((low == high) & (low >= bottom) & (high <= top))
     place = np.minimum(np.floor((low[points] - bottom) * (cells / (top - bottom))), cells - 1)
     shares[points, place.astype(np.int64)] = 1.0

@@ -3,7 +3,7 @@
 The ledger is a bucket of tokens in a small memory-mapped file. Every offered item adds z tokens,
 every kept item takes one, and at most ``slack`` unused ones are saved up. So over any stretch of
 the fleet's stream, the items that pass are at most z times those offered, plus ``slack``; since the
-beginning, at most floor(z * offered) + slack.
+start, at most floor(z * offered) + slack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from planning.errors import InvalidInput, StoreError, check_between
 
 MAGIC = b"HGBUDGT1"
-# Offered, kept, tokens (low and high half). Two slots: one holds, the other is being written.
+# Offered, kept, tokens (low and high half). Two slots: one is in force, the other is being written.
 SLOT = struct.Struct("<QQQQ")
 ACTIVE = len(MAGIC)
 FIRST = 16
@@ -37,10 +37,10 @@ class Totals:
 
 
 class SharedBudget:
-    """One process's access to the fleet's ledger; for one thread.
+    """One process's access to the fleet's ledger; for use by one thread.
 
     Drawing never waits longer than ``patience_s`` for another process. If the ledger is busy for
-    longer, the process goes on with the tokens of its own items, which keeps the promise, and
+    longer, the process carries on with the tokens of its own items, which keeps the promise, and
     settles at its next draw.
 
     Parameters
@@ -94,7 +94,7 @@ class SharedBudget:
             ledger = self._read()
             tokens = ledger[2] + own[2]
             granted = max(0, min(wanted, tokens // TOKEN))
-            # A fraction of a token outlives a slack of 0, else small batches would never add up.
+            # A slack of 0 still keeps a fraction of a token, else small batches would never add up.
             left = min(tokens - granted * TOKEN, max(self.slack, 1) * TOKEN)
             self._write(ledger[0] + own[0], ledger[1] + own[1] + granted, left)
             self._own = [0, 0, 0]

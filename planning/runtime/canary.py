@@ -14,9 +14,9 @@ from planning.errors import InvalidInput, check_between
 class Canary:
     """Which nodes take a version at once; the others wait ``hold_s`` after its creation.
 
-    A node belongs to the canaries by a hash of its name, so the same nodes go first every time,
-    and raising the fraction only adds nodes. Another ``salt`` picks other nodes. A rollback is
-    taken by everybody at once.
+    Whether a node is a canary depends on a hash of its name, so the same nodes go first every time,
+    and raising the fraction only adds nodes. Another ``salt`` picks other nodes. Every
+    node takes a rollback at once.
 
     Examples
     --------

@@ -133,7 +133,7 @@ class PlanClient:
                 self._acknowledge()
                 taken, problem = self._take_newer()
             except NoPlan as error:
-                # Before the first publication there is nothing wrong; afterwards there is.
+                # Before the first publication this is not an error; afterwards it is.
                 problem = error if self.current else None
                 self.last_error = error
             except Exception as error:
@@ -147,7 +147,7 @@ class PlanClient:
         self._wake.set()
 
     def wake(self) -> None:
-        """Let the thread look at the store now, for example when told of a new version."""
+        """Let the thread look at the store now, for example when notified of a new version."""
         self._wake.set()
 
     def start(self) -> PlanClient:
@@ -233,7 +233,7 @@ class PlanClient:
                 counters=swapped[1],
             )
         except Exception as error:
-            # A node may have no right to write; it must still follow new plans.
+            # A node may lack write permission; it must still follow new plans.
             self._record(error)
         if self._swapped is swapped:
             self._swapped = None

@@ -73,7 +73,7 @@ class SampleWriter:
     node
         Part of the file names, so that nodes may share a folder.
     format
-        ``parquet`` (needs pyarrow), ``jsonl``, or None for the better one that works here.
+        ``parquet`` (needs pyarrow), ``jsonl``, or None for the best one available here.
     max_items, max_age_s
         A file is due when it has that many items, or when its first item is that old.
 

@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class RunningShedder:
-    """Sheds with the plan in force of a client; for one thread.
+    """Sheds with a client's plan in force; for use by one thread.
 
     Before the first plan everything passes (the trivial filter F0). An expired plan does what its
-    manifest states: ``keep`` goes on with it, ``pass`` lets everything pass, ``uniform`` drops
+    manifest states: ``keep`` keeps using it, ``pass`` lets everything pass, ``uniform`` drops
     evenly down to the load. A budget, if there is one, holds in every state.
 
     Parameters
@@ -44,13 +44,13 @@ class RunningShedder:
     load
         Fixed load, when there is no throttle.
     budget
-        Hard limit on the items that pass, shared by several shedders; of no use to a family that
+        Hard limit on the items that pass, shared by several shedders; no use to a family that
         sheds parts of items.
     marker
         Marks monitoring samples, which bypass the plan and are charged to the load first;
-        ``marked`` holds the last batch's marks.
+        ``marked`` is the last batch's marks.
     clock
-        Seconds that only grow, for the throttle.
+        Seconds that never decrease, for the throttle.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class RunningShedder:
     def offer(self, batch: Any) -> BoolArray:
         """Decide on a batch: True where the item is kept.
 
-        A family that sheds parts of items gives a mask with further axes; such an item counts as
+        A family that sheds parts of items returns a mask with further axes; such an item counts as
         kept if any part is.
         """
         try:
@@ -148,7 +148,7 @@ class RunningShedder:
         return keep
 
     def shadow(self, published: Published | None) -> None:
-        """Let a candidate decide beside the plan in force, for the counters only; None ends it."""
+        """Let a candidate decide alongside the plan in force, only to be counted; None ends it."""
         self._shadow = None
         if published is not None:
             room = families.family(published.manifest.family).room("shedder")

@@ -35,11 +35,11 @@ class Throttle(Protocol):
         """The load that plans are evaluated at now."""
 
     def observe(self, now_s: float, offered: int, kept: int) -> float:
-        """Take note of items that arrived since the last call; return the load from now on."""
+        """Record items that arrived since the last call; return the load from now on."""
 
 
 class FixedThrottle:
-    """A load that somebody else decided.
+    """A load that something else has decided.
 
     Examples
     --------
@@ -59,10 +59,10 @@ class FeedForwardThrottle:
     """z = capacity / arrival rate, from the rate before shedding.
 
     Because shedding does not change what is measured, the loop cannot oscillate or get stuck. The
-    rate is the larger of two: the mean over the window, and that of the latest tenths of it less
-    two standard deviations of a Poisson count. So a burst is met within a fraction of a window
-    while noise is not. The load falls at once in a burst, by small amounts ten times per window,
-    and it rises only when the new one is higher by more than ``hysteresis``.
+    rate is the larger of two: the mean over the window, and the mean over its latest tenths less
+    two standard deviations of a Poisson count. So it responds to a burst within a fraction of
+    a window but ignores noise. The load falls at once in a burst, by small amounts ten times per
+    window, and it rises only when the new one is higher by more than ``hysteresis``.
 
     Parameters
     ----------
@@ -99,24 +99,24 @@ class FeedForwardThrottle:
         self.hysteresis = check_between("hysteresis", hysteresis, 0.0, 1.0)
         self.floor = check_between("floor", floor, 0.0, 1.0, open_low=True)
         self.load = 1.0
-        # (end, items): the items arrived between the end before it and this end.
+        # (end, items): the items arrived between the previous end and this one.
         self._slots: deque[tuple[float, int]] = deque()
         self._look_again = 0.0
 
     @property
     def rate_per_s(self) -> float:
-        """The arrival rate that the load is made for."""
+        """The arrival rate that the load is based on."""
         if len(self._slots) < 2:
             return 0.0
         return max(self._mean_per_s(), self._latest_per_s())
 
     def observe(self, now_s: float, offered: int, kept: int = 0) -> float:
-        """Take note of ``offered`` items that arrived since the last call."""
+        """Record ``offered`` items that arrived since the last call."""
         new_slot = self._add(now_s, offered)
         latest = self._slots[-1][1]
         if len(self._slots) < 2 or not (new_slot or latest >= self._look_again):
             return self.load
-        # A slot that fills item by item is weighed whenever it has grown by a tenth.
+        # A slot that fills item by item is evaluated whenever it has grown by a tenth.
         self._look_again = 1.1 * latest + 1
         rate = self.rate_per_s
         wanted = self.capacity_per_s / rate if rate > 0 else 1.0
@@ -131,7 +131,7 @@ class FeedForwardThrottle:
         """Count the items into the latest slot, or into a new one: then return True."""
         slots = self._slots
         if not slots:
-            # What came before the first look has no known duration.
+            # What arrived before the first observation has no known duration.
             slots.append((now_s, 0))
             return True
         end, latest = slots[-1]
@@ -214,12 +214,12 @@ class ThrotLoop:
         self._service_per_s = 0.0
 
     def served(self, items: int, busy_s: float) -> None:
-        """Take note of ``items`` served in ``busy_s`` seconds of work, waiting not counted."""
+        """Record ``items`` served in ``busy_s`` seconds of work, not counting waiting."""
         self._served += items
         self._busy_s += busy_s
 
     def observe(self, now_s: float, offered: int, kept: int) -> float:
-        """Take note of ``kept`` items that entered the queue; adjust once per period."""
+        """Record ``kept`` items that entered the queue; adjust once per period."""
         if self._started_s is None:
             self._started_s = now_s
             return self.load

@@ -1,7 +1,7 @@
 """The plan's two encodings: a JSON document, and compact bytes for small devices.
 
-The bytes are little-endian. Structure costs two bits per region, a cut its axis (as few bits as the
-space needs) and four bytes if all cuts are single-precision numbers, else eight.
+The bytes are little-endian. Structure costs two bits per region, a cut its axis (in as few bits as
+the space needs) and four bytes if all cuts are single-precision numbers, else eight.
 
 ``to_bytes`` (whole path): header, axes, structure, axes of the cuts, cuts, then per region f and A
 as float32 and one bit for "has queries". ``setting_to_bytes`` (one z): f, A and the bits are
@@ -184,7 +184,7 @@ def from_bytes(payload: bytes) -> dict[str, Any]:
 
 
 def setting_to_bytes(plan: Plan, load: float) -> bytes:
-    """Return structure and thresholds at one z; the attributes are known to the device."""
+    """Return structure and thresholds at one z; the device knows the attributes."""
     flags, structure = _structure(plan.partition, len(plan.space.axes))
     steps = np.ceil(plan.at(load).drop_thresholds * THRESHOLD_STEPS - 1e-9)
     header = HEADER.pack(len(plan.space.axes), flags, 0, plan.regions)
@@ -211,7 +211,7 @@ def partition_document(partition: Partition) -> dict[str, Any]:
 
 
 def read_partition(document: PartitionDocument | dict[str, Any], what: str) -> Partition:
-    """Read the JSON form of a partition; refuse what is no tree."""
+    """Read the JSON form of a partition; refuse what is not a tree."""
     read = converted(document, PartitionDocument, what)
     try:
         dimension = np.array(read.dimension, dtype=np.int64)

@@ -29,7 +29,7 @@ Distribution = Literal["UNIF", "SKEW"]
 Border = Literal["cut", "inside", "leave"]
 """What the paper leaves open. ``cut``: hot spots are cut off at the border of the space.
 ``inside``: they lie wholly inside it. ``leave``: they are cut off, but skewed data and queries may
-leave their hot spot.
+fall outside their hot spot.
 """
 
 
@@ -113,7 +113,7 @@ class Workload:
     Hot-spot regions have sides from [0.5, 1] / G and random centers in the space [0, 1]**n. Data
     and queries share the regions, each used equally often. A skewed distribution is a normal with a
     mean placed at random inside the region and deviations from [0.5, 1] / (L * G); data and queries
-    have normals of their own. What falls outside the region is drawn again.
+    have separate normals. What falls outside the region is drawn again.
 
     >>> workload = Workload(Settings(), seed=0)
     >>> tuples = workload.tuples(1000)

@@ -2,7 +2,7 @@
 
 ``columns`` is a tuple with one array per axis. A block of tuples stays in the first-level cache
 while axis after axis turns coordinates into buckets, buckets into ranks, and ranks into cells; then
-the rule runs over the block in order of arrival. Small unsigned indices spare the sign checks of
+the rule runs over the block in order of arrival. Small unsigned indices avoid the sign checks of
 array access.
 """
 
@@ -32,7 +32,7 @@ DEBT, DUE, MOST, LEAST, SINCE, WANTED = 0, 1, 2, 3, 4, 5
 HORIZON = 2.0 * BLOCK
 """Tuples over which a debt is to be paid back."""
 LEARNING_DOWN, LEARNING_UP = 0.1, 0.3
-"""Upward is faster: what passes too much is cut anyway, what passes too little is lost."""
+"""Upward is faster: what passes in excess is cut anyway, what is dropped in excess is lost."""
 
 
 @njit(cache=True)
@@ -47,8 +47,8 @@ def decide(
     :class:`~planning.sifter.path.Path`. ``state`` has one row per region, and one for tuples
     without region: credit, step, tuples offered, and tuples cut by the ledger. ``forced`` (empty,
     or one per tuple) marks what must be kept. ``keep`` is filled, and ``weight`` unless it is
-    empty; ``pending`` holds, per region, the weight of cut tuples. Steps are corrected at fixed
-    numbers of tuples, so that the same stream gives the same decisions however it is cut.
+    empty; ``pending`` has, per region, the weight of cut tuples. Steps are corrected at fixed
+    counts of tuples, so that a stream gives the same decisions however it is split into batches.
     """
     n, d = keep.size, len(columns)
     first, scale, start, cuts, compares, stride, cells, bitmaps, offset = tables
@@ -92,7 +92,7 @@ def _settle(
 ) -> None:
     """Apply the counter rule to a block, enter it in the ledger, and cut what exceeds the budget.
 
-    Every tuple is worth ``DUE`` (z), every kept one costs 1. The debt stays at most ``MOST``, and
+    Every tuple earns ``DUE`` (z), every kept one costs 1. The debt stays at most ``MOST``, and
     no more than -``LEAST`` is saved up, so no stretch of the stream passes more than z plus both.
     """
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST], ledger[LEAST]
@@ -134,8 +134,8 @@ def correct(path: Any, state: Any, control: Any, ledger: Any) -> None:
     """Close a block: compare what the steps let pass with z, and set them accordingly.
 
     The passed fraction drifts from z when the real frequencies differ from the plan's. The setting
-    is taken at a throttle fraction that is lowered by the learned bias and by the debt over a
-    horizon.
+    is taken at a throttle fraction that is lowered by the learned bias and by the debt spread over
+    a horizon.
     """
     z = control[LOAD]
     effective = z
@@ -244,7 +244,7 @@ def _combine(rank: Any, stride: Any, fresh: bool, size: int, place: Any) -> None
 
 @njit(cache=True)
 def _settle_plain(place: Any, state: Any, ledger: Any, keep: Any, passed: Any) -> None:
-    """Do the same where nothing is forced or weighted, without branches that depend on data."""
+    """Do as ``_settle`` where nothing is forced or weighted, without data-dependent branches."""
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST] - ONE, ledger[LEAST]
     for j in range(keep.size):
         passes = _passes(np.uint32(place[j]), state)
@@ -274,7 +274,7 @@ def _passes(region: Any, state: Any) -> Any:
     after = before + state[region, STEP]
     state[region, CREDIT] = after
     state[region, OFFERED] += np.uint64(1)
-    # A carry turns the lowest bit of the count of drops.
+    # A carry flips the lowest bit of the count of drops.
     return np.int64(((before ^ after) >> CARRY) & np.uint64(1)) ^ np.int64(1)
 
 

@@ -30,7 +30,7 @@ LEAF = -1
 Nested = tuple[int, float, Any, Any] | None
 """A tree while it is built: (axis, cut, left, right), or None for a region."""
 Orders = tuple[tuple[int, ...], ...]
-"""Per axis, the position of each category code; empty where codes stand as they are."""
+"""Per axis, the position of each category code; empty where codes keep their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Partition:
 
     ``orders`` holds, for a category axis whose codes were rearranged before cutting, the position
     of each code; empty for all others. ``seen`` counts the sample points from which the partition
-    was made, by region; it serves the calibration and is not part of a plan.
+    was made, by region; it is for the calibration and is not part of a plan.
 
     >>> halves = Partition.from_nested((0, 0.5, None, None))
     >>> halves.lookup(np.array([[0.2], [0.5], [9.0]])).tolist()
@@ -210,7 +210,7 @@ class Partition:
 
     def lookup(self, points: FloatArray) -> IntArray:
         """Return the region of each point; -1 where a coordinate is NaN."""
-        # Kernels take a second to load: not when a plan is merely read.
+        # Kernels take a second to load, which merely reading a plan should not cost.
         from planning.sifter.kernels import descend
 
         columns = tuple(for_reading(c) for c in self.arranged(np.asarray(points)).T)
@@ -270,7 +270,7 @@ def is_preorder(dimension: IntArray) -> bool:
 
 
 def cut_between(below: float, above: float, discrete: bool) -> float:
-    """Return a cut in (below, above]: the middle, short to write if it can be.
+    """Return a cut in (below, above]: the middle, in a short form if possible.
 
     Halfway in float32 takes four bytes in the compact form; a discrete axis is cut at a whole
     number. Partitioners also compile this function.

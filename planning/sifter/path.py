@@ -1,6 +1,6 @@
 """The optimal drop thresholds for every throttle fraction at once (Equation 10, solved exactly).
 
-The fairness rows |d_i - d_j| <= Delta over regions with queries say that all these d_i lie in one
+The fairness rows |d_i - d_j| <= Delta over regions with queries mean that all these d_i lie in one
 window [t, t + Delta]. With d_i = t + Delta * y_i and t = (1 - Delta) * y_0 the linear program is a
 fractional knapsack over y in [0, 1]: dropping costs A_i per f_i, so
 
@@ -62,7 +62,7 @@ class Path:
         return np.asarray(np.where(self.order == GROUP, group, fairness_threshold * f))
 
     def thresholds(self, throttle_fraction: float, fairness_threshold: float) -> FloatArray:
-        """Return d(S_i) that is optimal at z = ``throttle_fraction``.
+        """Return the d(S_i) that are optimal at z = ``throttle_fraction``.
 
         Two regions, the second without queries: it is dropped whole before the first is touched.
 

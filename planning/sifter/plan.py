@@ -1,7 +1,7 @@
 """The sifter plan: regions, f, A and B, from which the setting for any z follows exactly.
 
-``plan.at(z)`` gives the optimal drop thresholds, for the plan's fairness threshold or another one.
-Frequencies and region QoS are kept in single precision so that the JSON and the compact form hold
+``plan.at(z)`` returns the optimal drop thresholds, for the plan's fairness threshold or another.
+Frequencies and region QoS are kept in single precision so that the JSON and the compact form are
 the same plan.
 """
 

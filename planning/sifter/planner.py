@@ -36,6 +36,6 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
 def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     """Return ``exact``: the path is the optimum of Equation 10 for the plan's regions at every z.
 
-    How the space is divided into regions is no part of that program.
+    How the space is divided into regions is not part of that program.
     """
     return "exact"

@@ -2,10 +2,10 @@
 
 The counter rule drops the m-th tuple of a region iff ceil(d * m) > ceil(d * (m - 1)); no random
 numbers. It is kept as a credit per region, in units of 2**-32 tuples: each tuple adds d, and a
-carry drops it. That is the same rule exactly, it needs no division, and it goes on smoothly when d
+carry drops it. That is exactly the same rule, needs no division, and adapts smoothly when d
 changes. Deviation: the rule as printed drops the first tuple of every region with d > 0, because
 its credit starts full; here each region starts at its own phase, so that regions do not drop in
-step and a short stream is not shed too much. ``start="full"`` is the printed rule.
+step and not too much of a short stream is shed. ``start="full"`` is the printed rule.
 
 The budget holds although the plan's frequencies come from samples: every 512 tuples the shedder
 compares what it let pass with z and corrects the throttle fraction at which it reads the plan, and
@@ -54,12 +54,12 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     load
         Throttle fraction z; 1 keeps everything, which is the trivial filter F0.
     correct
-        Whether to hold the passed fraction at z by the shedder's own counters.
+        Whether to hold the passed fraction at z, using the shedder's own counters.
     start
         ``"spread"``, or ``"full"`` for the counter rule as printed.
     fleet
-        Counters shared with other shedders; the budget is then held by all of them together: since
-        the beginning they pass at most z of what they were offered, plus the tolerance of each.
+        Counters shared with other shedders; the budget is then held by all of them together: from
+        the start they pass at most z of what they were offered, plus the tolerance of each.
 
     Examples
     --------
@@ -92,20 +92,20 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._ledger = np.zeros(6, dtype=np.int64)
         super().__init__(plan, load)
         if correct:
-            # Nothing is saved up yet: at no time has more than z of all tuples been passed.
+            # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
             self._ledger[kernels.DEBT] = self._ledger[kernels.MOST]
             self._correct()
 
     @property
     def counters(self) -> ItemCounters:
-        """Tuples per region since this plan came into force; the last row lies in no region."""
+        """Tuples per region since this plan came into force; last row: tuples in no region."""
         self._single.flush()
         offered = self._state[:, kernels.OFFERED].astype(np.int64)
         cut = self._state[:, kernels.CUT].view(np.int64)
         return ItemCounters(offered, self._dropped + self._carries() + cut)
 
     def set_load(self, load: float, fairness_threshold: float | None = None) -> None:
-        """Follow a new throttle fraction, and fairness threshold if given; counters go on."""
+        """Follow a new throttle fraction, and fairness threshold if given; counters continue."""
         delta = self._plan.fairness_threshold if fairness_threshold is None else fairness_threshold
         self._setting = self._plan.at(load, delta)
         self._load = self._setting.load
@@ -126,7 +126,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return round(max(1.0, TOLERANCE * WINDOW * self._setting.load - 1.0) / 2.0 * ONE)
 
     def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load; its regions count from zero, the budget goes on."""
+        """Follow a new plan at the same load; its regions count from zero, the budget continues."""
         self._single.flush()
         super().swap(plan)
 

@@ -1,4 +1,4 @@
-"""What a plan does to tuples it has not seen, against random dropping.
+"""What a plan does to tuples it has not seen, compared with random dropping.
 
 Completeness is measured: the tuples are offered to a real shedder, and each query's matches are
 counted before and after. When more than z passes, the server drops the rest blindly, so that both

@@ -10,7 +10,7 @@ lies in S_i, data being uniform inside a region. Deviation: Equations 5 and 9 bo
 here it appears once, in the objective. A query with no estimated data loses nothing whatever is
 dropped, so its completeness is 1 and w * alpha goes to B.
 
-Calibration makes frequencies hold on fresh data. Regions chosen to hold much data and few queries
+Calibration makes frequencies right for fresh data. Regions chosen for much data and few queries
 hold less of fresh data than of the sample they were chosen on: a plan for z = 0.5 can pass 0.6 of
 the stream. So tuples the partitioner has seen count half, and each region is drawn a little toward
 the neutral ratio of queries to data. With many more tuples than the partitioner saw, both vanish.
@@ -239,7 +239,7 @@ def _share_out(
     frequency: Any, box_low: Any, box_high: Any, owner: Any, coefficient: Any,
     expected: Any, qos: Any, queried: Any,
 ) -> None:  # fmt: skip
-    """Estimate each query's data, then give each region its share of them, by descent."""
+    """Estimate each query's data, then give each region its share of it, by descent."""
     d = region_low.shape[1]
     stack = np.empty(dimension.size + 1, np.int64)
     for second in range(2):

@@ -1,6 +1,6 @@
 """The stages of a planning run, as plain functions over a run folder.
 
-Airflow calls them one task each; ``headgate plan`` calls them in a row. What they hand on lies in
+Airflow runs each as a task; ``headgate plan`` calls them one by one. What they pass on is kept in
 the run's folder (:class:`planning.stages.run.Run`), never in memory:
 
 collect → *validate* → *statistics* → solve → gate → publish

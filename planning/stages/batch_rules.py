@@ -1,4 +1,4 @@
-"""Batch rules: what makes a whole batch of samples unusable, and how that is said.
+"""Batch rules: what makes a whole batch of samples unusable, and how that is worded.
 
 Airflow validates on Spark with Great Expectations, ``headgate plan`` in memory. Both reject the
 same batches with the same words. A failure is a plain document with the keys of :func:`failure`.
@@ -20,7 +20,7 @@ QUARANTINED = "samples.max_quarantined"
 SPLIT = "gate.holdout"
 ORDER = (ROW_COUNT, NEWEST, QUARANTINED)
 ROW_RULE = "expect_column_values_"
-"""How expectations about single rows begin; they fail with the share of bad rows, not alone."""
+"""How names of rules about single rows begin; these fail by the share of bad rows, not alone."""
 CLOCK_SKEW_S = 300.0
 SHOWN = 3
 
@@ -41,7 +41,7 @@ def clock(definition: StreamDefinition, now_s: float) -> dict[str, float]:
 def unfit_rows(
     definition: StreamDefinition, clean: int, newest_s: float | None, now_s: float
 ) -> list[Failure]:
-    """Return the failures of clean rows that are too few, or too old.
+    """Return the failures if the clean rows are too few, or too old.
 
     >>> from planning.examples import demo_definition
     >>> [broken] = unfit_rows(demo_definition("sifter"), clean=7, newest_s=None, now_s=0.0)
@@ -152,7 +152,7 @@ missing (30)')
 
 
 def worst(reasons: Mapping[str, int]) -> str:
-    """Return the most frequent reasons, with how many rows each has.
+    """Return the most frequent reasons, with the number of rows for each.
 
     >>> worst({"price is missing": 2, "volume is not a number": 7})
     'volume is not a number (7), price is missing (2)'

@@ -43,7 +43,7 @@ def collect(
     dry_run: bool = False,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> Run:
-    """Claim the stream's new landing files for a run and write down which they are.
+    """Claim the stream's new landing files for a run and record which they are.
 
     A repeated run gets the files it had. With ``force`` and nothing new, the files of the last run
     are used again. Unreadable files are set aside whole, with the reason; files that are still
@@ -66,7 +66,7 @@ def collect(
     if not files:
         new, waiting = _look(home, definition, ledger, now_ns())
         if new:
-            # Where a run cannot be written, its samples must not be used up.
+            # If the run cannot be written, its samples must not be used up.
             _note_definition(run, definition, home)
             files = ledger.claim(definition.stream, run_id, new, keep=not dry_run)
     reused_from = None

@@ -1,7 +1,7 @@
 """Gate: a plan that would make things worse than what is in force is not published.
 
-The candidate sheds samples it has not seen, at the loads the definition names, beside the published
-plan and beside random dropping.
+The candidate sheds samples it has not seen, at the loads the definition names, as do the published
+plan and random dropping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies in a landing folder: complete files, files still being written, unreadable ones.
+"""What is in a landing folder: complete files, files still being written, unreadable ones.
 
 A Parquet file is complete once its footer is there. JSON lines have no end mark, so such a file
 counts as complete once it has not been written to for ``settle_s`` seconds. A file without a valid
@@ -111,7 +111,7 @@ def _is_data(name: str, file_format: str) -> bool:
 
 
 def read_file(arrival: Arrival, file_format: str, columns: Sequence[str]) -> LandedFile:
-    """Read a file once through: its digest and row count; raise :class:`Unreadable` if broken.
+    """Read through a file once: its digest and row count; raise :class:`Unreadable` if broken.
 
     >>> import tempfile
     >>> from planning.demos import land_batch

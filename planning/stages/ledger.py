@@ -1,4 +1,4 @@
-"""The ledger of landing files: which run used which file, so that none counts twice.
+"""The ledger of landing files: which run used which file, so that none is counted twice.
 
 A file is known by its content (SHA-256), so a copy under another name is recognised; path, size and
 modification time only save reading known files again. One SQLite transaction decides, so two runs

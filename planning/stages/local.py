@@ -1,8 +1,8 @@
 """Validate and statistics without Spark: the NumPy reference, for small data.
 
 Rows are judged by the attributes' types and domains (:func:`planning.samples.broken_rules`) and
-batches by :mod:`planning.stages.batch_rules`, as on Spark. The suites of Great Expectations may ask
-for more there.
+batches by :mod:`planning.stages.batch_rules`, as on Spark. The Great Expectations suites may
+require more there.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def due(home: Home, definition: StreamDefinition, now_s: float) -> tuple[bool, s
 
 
 def record(home: Home, definition: StreamDefinition, plan: Plan, now_s: float) -> None:
-    """Note what a run came to, for the next decision.
+    """Record the outcome of a run for the next decision.
 
     >>> import tempfile
     >>> from planning.examples import demo_definition, demo_plan

@@ -4,7 +4,7 @@
 file                   written by   content
 =====================  ===========  ==========================================================
 ``definition.json``    collect      the stream definition with this run's overrides
-``queries.jsonl``      collect      a copy of the file of queries, if there is one (or ``.parquet``)
+``queries.jsonl``      collect      a copy of the query file, if there is one (or ``.parquet``)
 ``collected.json``     collect      the landing files this run uses, and those it set aside
 ``samples/train``      validate     clean rows for statistics (Parquet)
 ``samples/holdout``    validate     clean rows that only the gate sees (Parquet)
@@ -16,7 +16,7 @@ file                   written by   content
 ``published.json``     publish      the published version: number, digest, sizes
 =====================  ===========  ==========================================================
 
-Stages read nothing but the run's folder, so that a run is not disturbed by what changes beside it.
+Stages read nothing but the run's folder, so that a run is not disturbed by what changes around it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from planning.query_files import with_file
 from planning.streams import StreamDefinition, parse
 
 MADE_AHEAD = "statistics_made_ahead"
-"""Mark of statistics that validate made in its own Spark session."""
+"""Marks statistics that validate made in its own Spark session."""
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -57,7 +57,7 @@ class Run:
 
     @classmethod
     def of(cls, home: Home, stream: str, run_id: str) -> Run:
-        """Return the folder of run ``run_id``; ids of any spelling give safe names.
+        """Return the folder of run ``run_id``; any id gives a safe name.
 
         >>> Run.of(Home.at("memory://h"), "ticks", "manual__2026-01-01T00:00+00").folder.name
         'manual__2026-01-01T00_00_00'
@@ -90,7 +90,7 @@ class Run:
         return self.folder / "quarantine"
 
     def queries(self, file: str) -> UPath:
-        """Return where this run's copy of a file of queries lies."""
+        """Return the path of this run's copy of a query file."""
         return self.folder / ("queries.parquet" if file.endswith(".parquet") else "queries.jsonl")
 
     def write(self, name: str, document: Any) -> None:

@@ -74,7 +74,7 @@ def candidate(run: Run) -> Plan:
 
 
 def solver_status(run: Run) -> str:
-    """Return what the planner says of the candidate: exact, within an error, or heuristic.
+    """Return what the planner says about the candidate: exact, within an error, or heuristic.
 
     >>> import tempfile
     >>> from planning.home import Home
@@ -98,7 +98,7 @@ def _candidate(run: Run) -> _Candidate:
 def damaged(
     run: Run, name: str, content: str, error: Exception, stage: str | None = None
 ) -> StatisticsError:
-    """Return the error for a file of the run that does not hold what its stage writes.
+    """Return the error for a file of the run that does not contain what its stage writes.
 
     >>> from upath import UPath
     >>> print(damaged(Run(UPath("r")), "candidate", "a plan", KeyError("family"), stage="solve"))

@@ -1,6 +1,6 @@
 """Airflow's side of Headgate: planning DAGs, operators, a hook, a sensor, the Plans page.
 
-A DAG file of two lines makes a planning DAG of every stream definition in a folder beside it::
+A DAG file of two lines makes a planning DAG of every stream definition in a folder next to it::
 
     from headgate_airflow import planning_dags
     globals().update(planning_dags("streams"))

@@ -1,6 +1,6 @@
 """The streams that this Airflow plans, as its metadata database knows them.
 
-The API server need not see the folder of definitions: DAG files may lie in a bundle that only the
+The API server need not see the folder of definitions: DAG files may be in a bundle that only the
 DAG processor and the workers fetch.
 """
 

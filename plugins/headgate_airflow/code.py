@@ -13,13 +13,13 @@ from headgate_airflow.places import package_folder
 
 PACKAGES = ("planning", "expectations", "spark_apps")
 SUFFIXES = (".py", ".json", ".yaml")
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can store
 
 
 def code_archive(cache: Path, packages: Iterable[Path] | None = None) -> Path:
     """Return the zip of the library's installed packages, named after its content.
 
-    It is made once per content.
+    The same content is zipped only once.
     """
     folders = packages if packages is not None else map(package_folder, PACKAGES)
     content = [

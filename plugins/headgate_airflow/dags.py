@@ -41,9 +41,9 @@ SHORT, LONG = timedelta(minutes=10), timedelta(hours=1)
 def planning_dags(folder: str | os.PathLike[str] = "streams") -> dict[str, DAG]:
     """Return the planning DAGs of the stream definitions in ``folder``, by their ids.
 
-    A relative folder lies beside the DAG file that calls this. ``HEADGATE_STREAMS`` names another
-    folder for a whole installation, and ``HEADGATE_SCHEDULES=off`` leaves all DAGs to be triggered
-    by hand.
+    A relative path starts from the DAG file that calls this. ``HEADGATE_STREAMS`` names another
+    folder for a whole installation, and ``HEADGATE_SCHEDULES=off`` leaves all DAGs to be
+    triggered by hand.
     """
     beside = Path(sys._getframe(1).f_globals.get("__file__", "")).parent
     streams = Path(os.environ.get("HEADGATE_STREAMS") or beside / folder)
@@ -66,7 +66,7 @@ def _usable(definition: StreamDefinition) -> DAG | DefinitionError:
     try:
         dag = _planning_dag(definition)
         dag.validate()
-    except Exception as error:  # whatever it is, it must not take the other streams along
+    except Exception as error:  # whatever it is, it must not affect the other streams
         allowed = "usable by Airflow"
         return DefinitionError([Problem(definition.source, 1, "definition", allowed, str(error))])
     return dag

@@ -46,7 +46,7 @@ UI_PORT = 8080
 SLOW_S = 6.0
 SKIPPING = "Skipping task."
 DELIBERATE = "AirflowFailException: "
-SHORT_GRACE_S = 3.0  # nothing runs any more that would need time to end
+SHORT_GRACE_S = 3.0  # nothing is running that needs time to end
 WORDS = {
     "running": "is running",
     "success": "done",
@@ -87,12 +87,12 @@ class Watched:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells the run from every other."""
+        """What distinguishes the run from all others."""
         return self.dag_id, self.run_id
 
     @property
     def ended(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run has ended."""
         return self.state in ("success", "failed")
 
 
@@ -122,7 +122,7 @@ def set_up(airflow: LocalAirflow) -> Home:
 
 
 def land_demo(home: Home, definition: StreamDefinition) -> None:
-    """Let the next batch of generated samples of a demo stream arrive."""
+    """Land the next batch of generated samples of a demo stream."""
     folder: UPath = home.resolve(definition.landing)
     folder.mkdir(parents=True, exist_ok=True)
     batch = sum(1 for _ in folder.iterdir())
@@ -143,7 +143,7 @@ def watch(airflow: LocalAirflow, rest: Rest, runs: Sequence[Watched], progress: 
 
 
 def _look(rest: Rest, runs: Mapping[tuple[str, str], Watched], progress: Progress) -> None:
-    """Take in what has become of the runs, and say what is new."""
+    """Fetch the state of the runs, and report what is new."""
     going = set()
     for task in rest.tasks_since(min(run.triggered for run in runs.values())):
         run = runs.get((task["dag_id"], task["dag_run_id"]))
@@ -157,7 +157,7 @@ def _look(rest: Rest, runs: Mapping[tuple[str, str], Watched], progress: Progres
 
 
 def _tell(rest: Rest, run: Watched, task: dict[str, Any], progress: Progress) -> None:
-    """Say what has become of one task, if that is new."""
+    """Report the state of one task, if it is new."""
     name, state = task["task_id"], task["state"] or ""
     if state == run.seen.get(name) or state not in WORDS:
         return
@@ -186,7 +186,7 @@ def _reason(rest: Rest, run: Watched, task: dict[str, Any]) -> str:
 
 
 def explain_failure(rest: Rest, run: Watched) -> str:
-    """Return why the task that failed did: its message, or the end of its log."""
+    """Return why a task of the run failed: its message, or the end of its log."""
     for task in rest.tasks(run.dag_id, run.run_id):
         if task["state"] == "failed":
             name = task["task_id"]

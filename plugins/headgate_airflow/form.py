@@ -67,7 +67,7 @@ def scalar_schemas(definition: StreamDefinition) -> dict[str, dict[str, Any]]:
 
 
 def allowed(schema: Mapping[str, Any]) -> str:
-    """Say in words what a field may hold.
+    """Say in words what a field may contain.
 
     >>> allowed({"type": "number", "exclusiveMinimum": 0, "maximum": 1})
     'number in (0, 1]'

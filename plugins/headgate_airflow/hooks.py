@@ -21,7 +21,7 @@ class HeadgateHook(BaseHook):
     """Plans and acknowledgements of an installation, from its store or from its plan API.
 
     A connection of type ``headgate`` names the installation in one of two ways: ``home`` in its
-    extra is the folder or URL of the home (``plans`` and ``keys`` too, where they lie elsewhere);
+    extra is the folder or URL of the home (``plans`` and ``keys`` too, if they are elsewhere);
     a host is an API server that has the plugin, with login and password, or with a token as the
     password alone. Without such a connection it is the installation that this Airflow runs.
     """

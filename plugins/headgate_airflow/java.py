@@ -1,4 +1,4 @@
-"""Whether the Java that Spark will use is there."""
+"""Check for the Java that Spark will use."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def datasets(stage: str, home: Home, run: Run) -> tuple[list[UPath], list[UPath]
 
 
 def dataset_name(path: UPath) -> tuple[str, str]:
-    """Return namespace and name of a path, as OpenLineage spells them.
+    """Return namespace and name of a path, as OpenLineage writes them.
 
     >>> dataset_name(UPath("/srv/headgate/plans/ticks"))
     ('file', '/srv/headgate/plans/ticks')
@@ -81,7 +81,7 @@ def dataset_name(path: UPath) -> tuple[str, str]:
 
 
 class StageLineage:
-    """Mixed into the operators: tells OpenLineage the datasets of a finished task."""
+    """Mixed into the operators: reports the datasets of a finished task to OpenLineage."""
 
     stage_name: str
     stream: str

@@ -3,7 +3,7 @@
 Everything lives below one folder (``var`` of the checkout): the metadata database, logs, secrets.
 Each component runs in a session of its own, because Airflow's own ``standalone`` leaves children
 behind when it is stopped; a list of what was started lets the next start clear away what a killed
-predecessor left.
+predecessor left behind.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LocalAirflow:
     """One Airflow below ``folder``; use it as a context manager, so that nothing stays running.
 
     Its DAG files are those in ``dags`` and its stream definitions those in ``streams``, by default
-    the ones of the working directory. Its metadata database is a file below ``folder``, unless
+    the ones in the working directory. Its metadata database is a file below ``folder``, unless
     ``database`` is the URL of another.
     """
 
@@ -102,12 +102,12 @@ class LocalAirflow:
 
     @property
     def cache(self) -> Path:
-        """Folder of what can be made again."""
+        """Folder for what can be regenerated."""
         return self.folder / "cache"
 
     @property
     def password(self) -> str:
-        """The password of the user ``admin``, made once."""
+        """The password of the user ``admin``, generated once."""
         path = self.folder / "airflow" / "passwords.json"
         if not path.exists():
             _write_secret(path, json.dumps({USER: secrets.token_urlsafe(12)}))
@@ -206,7 +206,7 @@ class LocalAirflow:
 
     def start(self, components: Sequence[str] = tuple(COMPONENTS)) -> None:
         """Start components, each in a session of its own."""
-        _ = self.password  # Airflow would print one that it makes itself
+        _ = self.password  # otherwise Airflow generates one and prints it
         for name in components:
             with self._log(name).open("ab") as log:
                 self.processes[name] = psutil.Popen(
@@ -267,7 +267,7 @@ class LocalAirflow:
             ) from None
 
     def _clear_leftovers(self) -> None:
-        """End what a predecessor started here and, being killed, could not end."""
+        """Stop what a predecessor started here but was killed too early to stop."""
         if not self._pids.exists():
             return
         left: list[psutil.Process] = []
@@ -280,7 +280,7 @@ class LocalAirflow:
         self._pids.unlink()
 
     def _database_digest(self) -> str:
-        """Digest of the database's URL, which may hold a password."""
+        """Digest of the database's URL, which may contain a password."""
         return hashlib.sha256((self.database or "").encode()).hexdigest()
 
     def _dag_digest(self) -> str:
@@ -298,7 +298,7 @@ class LocalAirflow:
 def wait_until(
     ready: Callable[[], bool], airflow: LocalAirflow, timeout_s: float, what: str
 ) -> None:
-    """Wait until ``ready()`` is true, as long as every component lives."""
+    """Wait until ``ready()`` is true, as long as every component is alive."""
     end = time.monotonic() + timeout_s
     while not ready():
         airflow.check_alive()

@@ -1,7 +1,7 @@
 """The stages as operators.
 
-Each one finds its run's folder by stream and run id, calls the stage, and tells Airflow what
-became of it: a mistake that a repetition cannot cure fails at once, anything else is retried.
+Each one finds its run's folder by stream and run id, calls the stage, and tells Airflow how
+it went: an error that a retry cannot fix fails at once, anything else is retried.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headgate_airflow.links import DataDocsLink, PlanLink
 from planning.errors import PlanningError, StoreError
 from planning.home import Home
 from planning.stages.run import MADE_AHEAD, Run
+from spark_apps import STATISTICS_APPS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,17 +43,8 @@ if TYPE_CHECKING:
     from planning.streams import StreamDefinition
 
 VALIDATE_APP = "validate.py"
-STATISTICS_APPS = {
-    "sifter": "region_frequencies.py",
-    "lira": "statistics_grid.py",
-    "attributes": "attribute_profile.py",
-    "joins": "match_histogram.py",
-    "fit": "operator_statistics.py",
-}
-"""The Spark application that makes each family's statistics; a test asks for one per family."""
-
 SCHEDULED = "scheduled__"
-"""How Airflow's ids of scheduled runs begin."""
+"""How the ids of Airflow's scheduled runs begin."""
 REJECTED = 3
 """Exit code of a Spark application that judged its input unusable."""
 EXIT_CODE = re.compile(r"(?:Error|spark exit) code is: (\d+)")
@@ -60,7 +52,7 @@ EXIT_CODE = re.compile(r"(?:Error|spark exit) code is: (\d+)")
 
 @contextmanager
 def planning_errors() -> Iterator[None]:
-    """Fail for good on errors that a repetition cannot cure; let the others be retried."""
+    """Fail for good on errors that a retry cannot fix; let the others be retried."""
     try:
         yield
     except StoreError:
@@ -153,7 +145,7 @@ class GateOperator(StageOperator):
 
 
 class PublishOperator(StageOperator):
-    """Publish what the gate let through, once per run, and tell those who wait for it."""
+    """Publish what the gate let through, once per run, and notify those waiting for it."""
 
     stage_name = "publish"
     operator_extra_links = (PlanLink(),)
@@ -204,7 +196,7 @@ class SparkAppOperator(StageLineage, SparkSubmitOperator):
         self.stream = stream
 
     def execute(self, context: Context) -> None:
-        """Submit the application and wait for its end."""
+        """Submit the application and wait for it to end."""
         home, run = run_of(self.stream, context)
         self.application_args = self.arguments(home, run)
         _prepare_environment()
@@ -237,7 +229,7 @@ class ValidateOperator(SparkAppOperator):
 
     def __init__(self, *, family: str, **kwargs: Any) -> None:
         super().__init__(app=VALIDATE_APP, **kwargs)
-        self.then = STATISTICS_APPS[family].removesuffix(".py")
+        self.then = STATISTICS_APPS[family]
 
     def execute(self, context: Context) -> None:
         """Submit the application; statistics of an earlier attempt no longer count."""
@@ -246,7 +238,7 @@ class ValidateOperator(SparkAppOperator):
         super().execute(context)
 
     def arguments(self, home: Home, run: Run) -> list[str]:
-        """Return the application's arguments: the Data Docs' place, and what to do next."""
+        """Return the application's arguments: where the Data Docs go, and what to do next."""
         folder = home.validation / self.stream
         return [*super().arguments(home, run), "--data-docs", str(folder), "--then", self.then]
 
@@ -259,13 +251,13 @@ class StatisticsOperator(SparkAppOperator):
     """Reduce a run's samples to the family's statistics.
 
     Validate has usually made them in its own Spark session; cleared and run again, this stage
-    makes them anew.
+    makes them itself.
     """
 
     stage_name = "statistics"
 
     def __init__(self, *, family: str, **kwargs: Any) -> None:
-        super().__init__(app=STATISTICS_APPS[family], **kwargs)
+        super().__init__(app=f"{STATISTICS_APPS[family]}.py", **kwargs)
 
     def execute(self, context: Context) -> None:
         """Take what validate made, or submit the application."""

@@ -13,8 +13,8 @@ from planning.home import Home
 def home() -> Home:
     """Return the home that ``HEADGATE_HOME`` names, else the folder ``headgate`` in Airflow's own.
 
-    Airflow's processes work in whatever folder they were started in, so that the library's own
-    default would differ between them. The choice is left in the environment for what a task starts.
+    Airflow's processes work in whatever folder they were started in, so the library's own
+    default would differ between them. The choice is put into the environment for subprocesses.
     """
     airflow = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
     os.environ["HEADGATE_HOME"] = os.environ.get("HEADGATE_HOME") or str(airflow / "headgate")
@@ -31,7 +31,7 @@ def package_folder(package: str) -> Path:
 
 
 def cache_folder(home: Home) -> Path:
-    """Return a local folder for things that can be made again."""
+    """Return a local folder for things that can be regenerated."""
     if home.root.protocol in ("", "file"):
         return Path(home.root.path) / "cache"
     return Path(tempfile.gettempdir()) / "headgate-cache"

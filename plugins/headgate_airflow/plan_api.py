@@ -1,4 +1,4 @@
-"""The plan API: published plans over HTTP, for consumers that do not see the store."""
+"""The plan API: published plans over HTTP, for consumers that cannot reach the store."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def acknowledgements(stream: str) -> list[dict[str, Any]]:
 def rollback(
     stream: str, body: Rollback, request: Request, user: GetUserDep, session: SessionDep
 ) -> dict[str, Any]:
-    """Publish an old version's plan as the newest one, and tell those who wait for plans."""
+    """Publish an old version's plan as the newest one, and notify those waiting for plans."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "send the request as application/json")
     here = home()
@@ -140,7 +140,7 @@ def _stream(row: views.StreamRow) -> dict[str, Any]:
 
 
 def _manifest(manifest: Manifest, if_none_match: str | None) -> Response:
-    # Of the manifest, not of the plan: a rollback is news although its plan is an old one.
+    # Of the manifest, not of the plan: a rollback is news even though its plan is an old one.
     data = encode(manifest)
     tag = hashlib.sha256(data).hexdigest()
     return _tagged(data, tag, "application/json", if_none_match)

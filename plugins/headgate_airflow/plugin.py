@@ -20,7 +20,7 @@ class HeadgatePlugin(AirflowPlugin):
         },
     ]
 
-    # Airflow declares a list; only as a property is it made where it is read.
+    # Airflow declares a list; a property builds it only where it is read.
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The web application; imported here so that tasks never load it."""

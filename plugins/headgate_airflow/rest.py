@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API, for the embedded installation."""
+"""A small client for Airflow's REST API, for the embedded installation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from planning.errors import PlanningError
 
 TIMEOUT_S = 30.0
-PAGE = 100  # what Airflow gives at most, unless configured otherwise
+PAGE = 100  # the most that Airflow returns, unless configured otherwise
 
 
 class RestError(PlanningError):
@@ -30,7 +30,7 @@ class Rest:
     token: str = ""
 
     def is_up(self) -> bool:
-        """Whether the API answers and its database is well."""
+        """Whether the API answers and its database is healthy."""
         try:
             health = self.call("GET", "/api/v2/monitor/health", login=False)
         except RestError:
@@ -76,7 +76,7 @@ class Rest:
                 return tasks
 
     def end_active_runs(self, dag_id: str) -> None:
-        """Fail the runs that an Airflow which was stopped in their midst left unfinished."""
+        """Fail the runs that were left unfinished when Airflow was stopped."""
         path = f"/api/v2/dags/{dag_id}/dagRuns?state=running&state=queued"
         for run in self.call("GET", path)["dag_runs"]:
             self.call("PATCH", self._run(dag_id, run["dag_run_id"]), {"state": "failed"})
@@ -90,7 +90,7 @@ class Rest:
     def call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, login: bool = True
     ) -> Any:
-        """Send one request and return the JSON of the answer."""
+        """Send one request and return the JSON of the response."""
         if login and not self.token:
             answer = self.call(
                 "POST", "/auth/token", {"username": self.user, "password": self.password},

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class PlanInForceSensor(BaseSensorOperator):
     """Wait until ``nodes`` nodes run ``version`` of a stream's plan, or a newer one.
 
-    The nodes' acknowledgements tell. Without ``version`` it is the one in force when the sensor
-    starts; templates may name it. The names of the nodes are the task's result. With ``deferrable``
-    the triggerer waits, and no worker is taken meanwhile.
+    It reads the nodes' acknowledgements. ``version`` defaults to the one in force when the sensor
+    starts and may be a template. The task's result is the names of the nodes. With ``deferrable``
+    the triggerer waits, and no worker is occupied meanwhile.
     """
 
     template_fields: Sequence[str] = ("stream", "version", "headgate_conn_id")
@@ -46,7 +46,7 @@ class PlanInForceSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> Any:
-        """Wait here or, if deferrable and not yet fulfilled, in the triggerer."""
+        """Wait here or, if deferrable and not yet satisfied, in the triggerer."""
         hook = HeadgateHook(self.headgate_conn_id)
         self.version = int(self.version) if self.version else hook.latest(self.stream)
         self.log.info("waiting for %d nodes to run version %d", self.nodes, self.version)

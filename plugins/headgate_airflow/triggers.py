@@ -14,7 +14,7 @@ from headgate_airflow.hooks import HeadgateHook
 def nodes_running(hook: HeadgateHook, stream: str, version: int) -> list[str]:
     """Return the nodes that run at least ``version`` of a stream.
 
-    A newer version counts: the node has passed the one that is waited for.
+    A newer version counts: the node is already past the one being waited for.
     """
     words = hook.acknowledgements(stream)
     return sorted(word.node for word in words if word.version >= version)
@@ -34,13 +34,13 @@ class PlanInForceTrigger(BaseTrigger):
         self.poke_interval = poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and what it was made with."""
+        """Return the class and the arguments it was created with."""
         names = ("stream", "version", "nodes", "headgate_conn_id", "poke_interval")
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again, in a thread, so that other triggers are not held up."""
+        """Check repeatedly, in a thread, so that other triggers are not held up."""
         hook = HeadgateHook(self.headgate_conn_id)
         while True:
             running = await asyncio.to_thread(nodes_running, hook, self.stream, self.version)

@@ -26,7 +26,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 @dataclass(frozen=True)
 class RunRow:
-    """One planning run, as far as its folder tells."""
+    """One planning run, as far as its folder shows."""
 
     name: str
     rows: int | None = None
@@ -70,14 +70,14 @@ class StreamView:
 def stream_rows(
     home: Home, planned: Mapping[str, PlannedStream], visible: Callable[[str], bool]
 ) -> list[StreamRow]:
-    """Return the lines of the visible streams that are planned here or have a plan, by name."""
+    """Return the rows of the visible streams that are planned here or have a plan, by name."""
     store = home.store()
     names = sorted({*planned, *store.streams()})
     return [_row(home, store, name, planned.get(name)) for name in names if visible(name)]
 
 
 def _row(home: Home, store: Store, stream: str, planned: PlannedStream | None) -> StreamRow:
-    """Return a stream's line in the list; a damaged plan shows as such."""
+    """Return a stream's row in the list; a damaged plan shows as such."""
     manifest, problem = None, ""
     try:
         manifest = store.latest(stream)

@@ -1,6 +1,6 @@
 """The web application below ``/headgate``: the Plans pages, the Data Docs, the plan API.
 
-Everything asks for Airflow's log-in, and for rights on the stream's planning DAG.
+Everything requires an Airflow login, and rights on the stream's planning DAG.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from planning.streams import NAME
 
 STATUS = {NoPlan: 404, InvalidInput: 422, ArtifactError: 500, StoreError: 503}
 UNAUTHENTICATED = 401
-# Data Docs hold text of sample rows, and Great Expectations does not escape it. In a sandbox of its
-# own origin such text cannot call Airflow's API as the person who reads it.
+# Data Docs contain text from sample rows, which Great Expectations does not escape. In a sandbox
+# with its own origin, such text cannot call Airflow's API as the person who reads it.
 DATA_DOCS_HEADERS = {
     "Content-Security-Policy": "sandbox allow-scripts",
     "X-Content-Type-Options": "nosniff",

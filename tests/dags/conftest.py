@@ -22,14 +22,14 @@ def airflow_db() -> None:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch) -> Path:
-    """An own, empty home."""
+    """A separate, empty home."""
     monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
 @pytest.fixture
 def streams(tmp_path, monkeypatch, stream_text):
-    """An own folder of stream definitions with one good one."""
+    """A separate folder of stream definitions with one good one."""
     folder = tmp_path / "streams"
     folder.mkdir()
     (folder / "ticks.yaml").write_text(stream_text, encoding="utf-8")

@@ -49,7 +49,7 @@ def test_a_dag_file_of_two_lines_is_complete(
     assert bag.dags["plan_ticks"].fileloc == str(folder / "planning.py")
 
 
-def test_a_missing_folder_of_definitions_is_said(tmp_path, airflow_db, monkeypatch):
+def test_a_missing_folder_of_definitions_is_reported(tmp_path, airflow_db, monkeypatch):
     from airflow.dag_processing.dagbag import DagBag
 
     monkeypatch.delenv("HEADGATE_STREAMS", raising=False)

@@ -44,7 +44,7 @@ def test_both_streams_must_occur_and_items_may_be_absent() -> None:
     assert contain[0] in [e["kwargs"] for e in batch]
 
 
-def test_a_separate_time_column_is_asked_for() -> None:
+def test_a_separate_time_column_is_required() -> None:
     made = definition(samples={"time_column": "landed_at", "max_age_s": 60})
     assert pairs.build_suite(made)["meta"]["columns"]["landed_at"] == "time"
 

@@ -1,4 +1,4 @@
-"""The suites: what they ask of each kind of sample."""
+"""The suites: what they require of each kind of sample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kwargs_of(suite: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [e["kwargs"] for e in suite["expectations"] if e["type"] == kind]
 
 
-def test_tuples_ask_for_every_attribute_inside_its_domain():
+def test_tuples_require_every_attribute_inside_its_domain():
     suite = rules.suite_for(definition(samples={"min_rows": 7}))
     assert suite["meta"]["columns"] == {"x": "float", "y": "int", "kind": "category"}
     assert [k["column"] for k in kwargs_of(suite, EXISTS)] == ["x", "y", "kind"]
@@ -47,7 +47,7 @@ def test_tuples_ask_for_every_attribute_inside_its_domain():
     assert {e["severity"] for e in suite["expectations"]} == {"critical"}
 
 
-def test_age_is_asked_only_with_a_time_column_and_a_limit():
+def test_age_is_checked_only_with_a_time_column_and_a_limit():
     newest = "expect_column_max_to_be_between"
     for samples in ({}, {"time_column": "at"}, {"max_age_s": 60}):
         assert kwargs_of(rules.suite_for(definition(samples=samples)), newest) == []
@@ -59,7 +59,7 @@ def test_age_is_asked_only_with_a_time_column_and_a_limit():
     assert kwargs_of(suite, newest)[0]["min_value"] == building.OLDEST  # left as it was
 
 
-def test_an_attribute_can_be_the_time_whose_age_is_asked():
+def test_an_attribute_can_be_the_time_whose_age_is_checked():
     newest = "expect_column_max_to_be_between"
     timed = {"time_column": "x", "max_age_s": 60}
     suite = rules.suite_for(definition(samples=timed))
@@ -70,7 +70,7 @@ def test_an_attribute_can_be_the_time_whose_age_is_asked():
     assert without_limit == rules.suite_for(definition())
 
 
-def test_positions_ask_who_when_where_and_how_fast():
+def test_positions_require_who_when_where_and_how_fast():
     suite = rules.suite_for(definition(samples={"expectations": "positions"}))
     assert suite["meta"]["columns"] == {
         "object_id": "text", "time": "time",
@@ -88,7 +88,7 @@ def test_positions_without_axes_are_refused_with_the_remedy():
         rules.suite_for(flat)
 
 
-def test_row_rules_are_told_from_batch_rules_and_tolerate_a_share():
+def test_row_rules_are_told_apart_from_batch_rules_and_tolerate_a_share():
     rows, batch = rules.split(rules.suite_for(definition()))
     assert {e["type"] for e in rows} == {rules.NOT_NULL, rules.BETWEEN, rules.IN_SET}
     assert {e["type"] for e in batch} == {EXISTS, "expect_table_row_count_to_be_between"}

@@ -119,7 +119,7 @@ def test_a_family_brings_its_defaults_and_the_definition_overrules_them(tmp_path
 @pytest.mark.parametrize(
     ("change", "allowed"),
     [
-        ("family: sieve", "one of sifter, lira, attributes, joins, fit"),
+        ("family: sieve", f"one of {', '.join(families.NAMES)}"),
         ("retention: {versions: 1}", "greater than or equal to 2"),
         ("samples: {format: csv}", "'parquet' or 'jsonl'"),
         ("gate: {loads: []}", "at least one load"),

@@ -59,7 +59,7 @@ def demo(tmp_path, repository):
     return folder
 
 
-def test_a_taken_port_is_said_in_one_sentence(tmp_path, repository, demo):
+def test_a_taken_port_is_reported_in_one_sentence(tmp_path, repository, demo):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.airflow
 
 @pytest.fixture
 def context():
-    """What a task sees of Airflow, as far as the stages look at it."""
+    """What a task sees of Airflow, as far as the stages use it."""
     return lambda run_id, **params: {
         "run_id": run_id,
         "params": {"dry_run": False, "force": False, **params},
@@ -172,7 +172,7 @@ def test_a_crash_of_spark_is_retried(empty_home, context, tmp_path, monkeypatch)
     assert not isinstance(raised.value, AirflowFailException)
 
 
-def test_what_spark_submit_is_told(empty_home, context, tmp_path, monkeypatch, repository):
+def test_what_spark_submit_is_given(empty_home, context, tmp_path, monkeypatch, repository):
     from headgate_airflow.operators import StatisticsOperator, ValidateOperator
 
     told = tmp_path / "told"
@@ -255,9 +255,8 @@ def test_the_code_archive_is_named_after_its_content(tmp_path):
 
 
 def test_every_family_has_a_statistics_app(repository):
-    from headgate_airflow.operators import STATISTICS_APPS
-
     from planning import families
+    from spark_apps import STATISTICS_APPS
 
     assert set(STATISTICS_APPS) == set(families.NAMES)
     for app in STATISTICS_APPS.values():

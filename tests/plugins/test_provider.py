@@ -86,7 +86,7 @@ def test_each_stage_reads_what_an_earlier_one_wrote(home, plan, definition):
     assert str(home.plans / "ticks") in known
 
 
-def test_every_stage_s_operator_tells_its_lineage(definition):
+def test_every_stage_s_operator_reports_its_lineage(definition):
     from airflow.sdk import Asset
     from headgate_airflow import lineage, operators
 

@@ -54,7 +54,7 @@ def test_the_hook_reads_the_home_that_the_connection_names(there, home):
     assert hook.test_connection() == (True, f"{home.plans} can be read; streams with a plan: 1")
 
 
-def test_plans_and_keys_may_lie_elsewhere(home, connection, tmp_path):
+def test_plans_and_keys_may_be_elsewhere(home, connection, tmp_path):
     from headgate_airflow import HeadgateHook
 
     extra = {"home": str(tmp_path / "new"), "plans": str(home.plans), "keys": str(home.keys)}
@@ -90,7 +90,7 @@ def test_a_host_is_the_plan_api(connection, fields, url):
     assert HeadgateHook(connection(password="a token", **fields)).api.token == "a token"
 
 
-def test_a_server_that_does_not_answer_is_said(connection):
+def test_a_server_that_does_not_answer_is_reported(connection):
     from headgate_airflow import HeadgateHook
     from headgate_airflow.local import free_port
 
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_is_said(connection):
     assert "got no usable answer" in message
 
 
-def test_the_plan_api_tells_the_same_as_the_store(connection, there, monkeypatch):
+def test_the_plan_api_agrees_with_the_store(connection, there, monkeypatch):
     from headgate_airflow import HeadgateHook
     from headgate_airflow.rest import Rest
     from msgspec import to_builtins
@@ -162,6 +162,6 @@ def test_a_deferrable_sensor_hands_over_to_its_trigger(there, home):
     assert done({}, event.payload) == ["edge-1", "edge-2"]
 
 
-def test_a_deferrable_sensor_need_not_wait_for_what_is_already_so(there):
+def test_a_deferrable_sensor_does_not_wait_for_what_is_already_true(there):
     wait = sensor(headgate_conn_id=there, version=1, nodes=2, deferrable=True)
     assert wait.execute({}) == ["edge-1", "edge-2"]

@@ -40,7 +40,7 @@ def server(repository):
 
 @pytest.fixture
 def as_user(server, home):
-    """Return headers that log a user of a role in."""
+    """Return headers that log in a user with a role."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 

@@ -91,7 +91,7 @@ def test_one_silent_stream_is_refused(spark):
 
 
 @pytest.mark.slow
-def test_a_hundred_million_pairs_without_writing_one_down(spark):
+def test_a_hundred_million_pairs_without_materialising_one(spark):
     from spark_apps.match_histogram import build
 
     made = definition()

@@ -326,7 +326,7 @@ def build_suite(definition):
 """
 
 
-def test_own_suite_enforces_critical_rules_and_reports_warnings(
+def test_a_custom_suite_enforces_critical_rules_and_reports_warnings(
     spark, make_run, ticks, tmp_path, monkeypatch
 ):
     import expectations

@@ -1,4 +1,4 @@
-"""Batches that both validators judge, in memory and on Spark, and what both say of them."""
+"""Batches that both validators judge, in memory and on Spark, and what both say about them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The paper's detector of cycles (IV-A): a period that holds without exception.
 
-``detector: exact`` selects it; successor votes have taken its place, because one lost tuple in a
+``detector: exact`` selects it; successor votes have replaced it, because one lost tuple in a
 thousand is enough to hide every period.
 """
 
@@ -18,7 +18,7 @@ from planning.columns import Encoded
 
 
 def detect(columns: Mapping[str, Encoded], rows: int) -> CycleIdentifier:
-    """Detect as the paper has it: exact periods, groups by length, product of lengths.
+    """Detect as the paper does: exact periods, groups by length, product of lengths.
 
     The product (Example 1) is wrong unless the lengths are coprime:
 

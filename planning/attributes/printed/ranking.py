@@ -1,6 +1,6 @@
 """The paper's ranking (IV-C2): attributes are shed one by one, the least deviation first.
 
-``method: paper`` selects it; the exact frontier has taken its place.
+``method: paper`` selects it; the exact frontier has replaced it.
 """
 
 from __future__ import annotations

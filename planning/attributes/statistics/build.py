@@ -50,7 +50,7 @@ class TupleFormat:
 
     @classmethod
     def observed(cls, columns: Mapping[str, Encoded], parameters: Parameters) -> TupleFormat:
-        """Return the format that columns have by themselves: numbers, and text as it is."""
+        """Return the format that the columns themselves suggest: numbers, and text as it is."""
         kinds = tuple("number" if column.numeric else "text" for column in columns.values())
         default = {"number": parameters.number_bytes, "text": None}
         sizes = tuple(
@@ -121,7 +121,7 @@ def in_stream_order(
 
     With ``order_by`` (attributes, or the time column), equal rows count once, because a repeated
     sample is the same tuple delivered twice, and rows that agree in ``order_by`` follow their
-    content, so that the order of arrival does not matter. Without, rows stay as they came.
+    content, so that the order of arrival does not matter. Without it, rows keep their order.
     """
     columns = {name: encode(samples[name]) for name in (*names, *order_by)}
     rows = length_of(columns)

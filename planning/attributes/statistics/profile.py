@@ -22,7 +22,7 @@ CURVES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeProfile:
-    """What is known of one attribute in one stream."""
+    """What is known about one attribute in one stream."""
 
     name: str
     kind: str  # number, category or text

@@ -10,6 +10,6 @@ module             holds
 ``point_quadtree`` the index over the rows of a table
 ``chains``         which rows matter where servers form a chain
 ``controller``     one server's table, its deltas to the parent, its drops every control period
-``process``        a server as a process that is spoken to over HTTP
+``process``        a server as a process that speaks HTTP
 =================  =========================================================================
 """

@@ -40,7 +40,7 @@ def chain_bound(network: QueryNetwork, server: Server, *, triangle: bool) -> Bou
     """Return which rows of a chain's server can matter.
 
     With ``triangle`` it is the paper's feasibility triangle, from the smallest maximum feasible
-    rate of each input over all servers; it holds for chains without local plans only. It is made
+    rate of each input over all servers; it is valid only for chains without local plans. It is made
     smaller by ``MARGIN``, so that costs may grow that much before rows must be sent. Otherwise the
     loads of all servers, which the coordinator knows, decide, and rows that a server above could
     not deliver are left out.

@@ -1,7 +1,7 @@
 """One D-FIT server: its table, its deltas to the parent, and its drops each control period.
 
 A server knows its own operators, the agreed sampling, and the tables its children sent. Every
-control period it measures its input rates, looks the best row up, sheds for itself and for all
+control period it measures its input rates, looks up the best row, sheds for itself and for all
 servers below, and sends the rest on. Three rules keep every server safe without trusting its
 neighbours: it sheds by its own table whatever arrives, a parent sheds for an overloaded child even
 when its own CPU is idle, and a child that does not answer counts as one that wants nothing.
@@ -60,7 +60,7 @@ class Known:
     zeros: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def apply(self, delta: Delta) -> None:
-        """Take a delta in."""
+        """Apply a delta."""
         if delta.full:
             self.rows = {}
         for row in delta.removed:
@@ -82,7 +82,7 @@ class Known:
 
 
 def withdrawn(row: tuple[float, ...], score: float | None, raw_use: FloatArray) -> bool:
-    """Whether a row without local plan is infeasible now: both sides see it from the new loads."""
+    """Whether a row without local plan is now infeasible: both sides see that by the new loads."""
     return score is None and bool((raw_use @ np.array(row) > FULL).any())
 
 
@@ -121,7 +121,7 @@ class DFitServer:
         return all(c in self.children or c in self.down for c in self.server.children)
 
     def change(self, operators: dict[str, dict[str, Any]]) -> None:
-        """Replace costs or selectivities of own operators, as measured anew."""
+        """Replace costs or selectivities of this server's operators, as newly measured."""
         known = {o.id for o in self.server.operators}
         unknown = sorted(set(operators) - known)
         if unknown:
@@ -151,7 +151,7 @@ class DFitServer:
         return np.array([use[k] / gains[stream][k] for stream, k in sources.items()])
 
     def receive(self, child: str, delta: Delta) -> None:
-        """Take a child's table or delta; a child that speaks is up."""
+        """Take a child's table or delta; a child that sends is up."""
         if child not in self.server.children:
             raise InvalidInput(
                 f"child must be one of {', '.join(sorted(self.server.children))}, got {child!r}"
@@ -163,7 +163,7 @@ class DFitServer:
         self.down.discard(child)
 
     def rebuild(self) -> Table:
-        """Build the own table from what is known now."""
+        """Build this server's table from what is known now."""
         if self.server.children:
             below = {}
             for child, streams in self.server.children.items():
@@ -253,7 +253,7 @@ class DFitServer:
     def flow(self, rates: dict[str, float]) -> tuple[float, dict[str, dict[str, float]], float]:
         """Push rates through the server with the drops in force.
 
-        Returns the CPU load, the rates sent to each child, and the own outputs' throughput.
+        Returns the CPU load, the rates sent to each child, and the throughput of its own outputs.
         """
 
         def kept(arc: str) -> float:

@@ -106,7 +106,7 @@ class _Mapper:
         self.column = {name: k for k, name in enumerate(self.arcs)}
 
     def map(self, combination: IntArray, outputs: list[FloatArray]) -> _Rows:
-        """Map row numbers of all children (and of own output samples) to rows of this server."""
+        """Map row numbers of all children (and its own output samples) to rows of this server."""
         rows = combination[:, : len(self.names)]
         demand: dict[str, list[FloatArray]] = {o.id: [] for o in self.server.operators}
         ports: dict[str, FloatArray] = {}

@@ -9,7 +9,7 @@ request            what it does
 POST /neighbours   addresses of parent and children; planning starts
 POST /table        a child's table or delta
 POST /rates        one control period: rates in, drops applied, rates sent to children
-POST /change       measured costs or selectivities of own operators
+POST /change       measured costs or selectivities of its operators
 POST /above        in a chain: what the servers above can take
 GET /status        table size, messages and bytes sent, load of every period
 POST /stop         end
@@ -51,7 +51,7 @@ COUNTERS = (
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What a process is started with: its part of the network, the sampling, how long it may live.
+    """What a process is started with: its part of the network, the sampling, how long it may run.
 
     ``bound`` is the feasibility triangle of a server in a chain; ``delay_s`` holds its tables back.
     """
@@ -99,7 +99,7 @@ class Process:
         return {"resync": False}
 
     def change(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Take new measurements of own operators; in a chain, tell the child what they leave."""
+        """Take new measurements of its operators; in a chain, tell the child what they leave."""
         with self.lock:
             self.planner.change(body["operators"])
             self._rebuild()
@@ -130,7 +130,7 @@ class Process:
             self.outbox.put(False)
 
     def rates(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Live one control period with the drops decided in the last, then decide anew."""
+        """Run one control period with the drops decided in the last, then decide anew."""
         rates = {str(k): float(v) for k, v in body["rates"].items()}
         with self.lock:
             load, sent, throughput = self.planner.flow(rates)

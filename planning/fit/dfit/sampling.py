@@ -3,7 +3,7 @@
 The paper's samples mfr * (1 - epsilon)^k never reach 0, so rates below some floor would find no
 row. Here 0.8 epsilon pays for the spread between samples and 0.2 epsilon for the floors, together
 worth that share of the smallest optimum any overloaded rate vector can have. Merges on servers with
-children are sampled once more, which the spread is divided for. Samples are powers of (1 - spread)
+children are sampled once more, so the spread is divided further. Samples are powers of (1 - spread)
 on an absolute scale: a change of costs or selectivities moves the edge of a table, not its rows.
 """
 
@@ -29,7 +29,7 @@ SPREAD_SHARE = 0.8
 class Sampling:
     """What all servers agree on before they build tables.
 
-    ``floors`` and ``highest`` hold, per port (``stream@server``), the rate below which a stream
+    ``floors`` and ``highest`` give, per port (``stream@server``), the rate below which a stream
     counts as nothing and the rate it has when nothing is dropped at the highest input rates.
     """
 
@@ -60,7 +60,7 @@ class Sampling:
 
 
 def smallest_optimum(program: SheddingProgram) -> float:
-    """Return a lower bound of the optimum over all overloaded rate vectors.
+    """Return a lower bound on the optimum over all overloaded rate vectors.
 
     The optimum is concave and grows with the rates, so over {load = capacity} it is smallest at a
     corner: one input alone that fills one server.

@@ -45,7 +45,7 @@ class Server(msgspec.Struct, frozen=True, eq=False):
         return np.asarray(np.sum(load, axis=0) / self.capacity)
 
     def alone(self, highest: dict[str, float]) -> QueryNetwork:
-        """Return this server as a network of its own; its ports are the inputs."""
+        """Return this server as a separate network; its ports are the inputs."""
         outputs = [{"id": o.id, "stream": o.stream, "weight": o.weight} for o in self.outputs]
         nothing = {"id": "nothing", "stream": self.inputs[0], "weight": 0.0}
         return QueryNetwork.from_document(

@@ -119,7 +119,7 @@ def zero_rate(sampling: Sampling, port: str) -> float:
 
 
 def check_product(server: str, sizes: list[int], most: float = 4e8) -> None:
-    """Refuse more sample points than can be looked at."""
+    """Refuse more sample points than can be examined."""
     points = float(np.prod([float(s) for s in sizes]))
     if points > most:
         raise MethodLimit(

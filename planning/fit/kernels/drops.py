@@ -54,7 +54,7 @@ def decide(codes: IntArray, drops: DropOperators, keep: BoolArray) -> None:
 def kept_of(counts: IntArray, step: IntArray, credit: IntArray, kept: IntArray) -> None:
     """Pass a count of items per arc, as ``decide`` would one by one (span 1)."""
     for arc in range(counts.shape[0]):
-        # Counts of a control period are small against 2**31, so the product fits 64 bits.
+        # Counts of a control period are small compared with 2**31, so the product fits 64 bits.
         total = credit[arc] + step[arc] * counts[arc]
         carries = total // ONE
         credit[arc] = total - carries * ONE

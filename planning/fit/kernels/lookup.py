@@ -36,7 +36,7 @@ def _region_of(table: CriticalRegions, last: int, point: FloatArray, loss: Float
     """Return the region that holds ``point``, or -1; ``loss`` is scratch.
 
     Rates move slowly, so the last region is tried first. Then the region of the largest loss, which
-    is right but for ties and rounding; last, all of them.
+    is right except for ties and rounding; last, all of them.
     """
     value, _, facets, starts = table
     if _holds(facets, starts[last], starts[last + 1], point, EXACTLY):
@@ -177,7 +177,7 @@ def best_below(index: PointQuadtree, limit: FloatArray, stack: IntArray) -> int:
             continue
         child = first[at]
         while child >= 0:
-            # An orthant above the point in a coordinate where even the point is too high is out.
+            # Skip an orthant above the point in a coordinate where the point itself is too high.
             if orthant[child] & ~allowed == 0 and not 0 <= best < child:
                 stack[size] = child
                 size += 1

@@ -25,7 +25,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a network does at given rates and drops, were its servers fast enough."""
+    """What a network does at given rates and drops if its servers are fast enough."""
 
     throughput: float
     loads: dict[str, float]
@@ -42,7 +42,7 @@ class Evaluation:
 class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
     """Operators placed on servers, with inputs and weighted outputs (Section 2).
 
-    Its fields are those of its document; what follows from them is worked out on first use.
+    Its fields are those of its document; what follows from them is computed on first use.
 
     >>> network = QueryNetwork.from_document({
     ...     "name": "Figure 7",
@@ -222,7 +222,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
 
     @cached_property
     def tree_problem(self) -> str:
-        """Why the servers form no tree below the inputs' servers; empty if they do."""
+        """Why the servers do not form a tree below the inputs' servers; empty if they do."""
         return graph.tree_problem(self)
 
     def check_plain(self, method: str) -> None:
@@ -309,7 +309,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
         return graph.flows(self, rates, drops)
 
     def with_operators(self, changes: Mapping[str, Mapping[str, Any]]) -> QueryNetwork:
-        """Return the network with fields of some operators replaced, checked anew."""
+        """Return the network with fields of some operators replaced, checked again."""
         unknown = sorted(set(changes) - set(self.operator))
         if unknown:
             raise InvalidInput(f"operators to change must exist, got {', '.join(unknown)}")

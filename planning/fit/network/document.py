@@ -29,7 +29,7 @@ from planning.fit.model import (
 )
 
 Place = tuple[str | int, ...]
-"""Where something stands in the document."""
+"""Where something is in the document."""
 AnyElement = TypeVar("AnyElement", bound=Element)
 LEAST = {"nodes": 1, "inputs": 1, "outputs": 1}
 OWNERS = {"windows": "join", "window": "aggregate"}
@@ -155,7 +155,7 @@ def _read(
 
 
 class _Field(NamedTuple):
-    """A field as its type describes it; ``inner`` is the element that it holds, if it does."""
+    """A field as its type describes it; ``inner`` is the element in it, if any."""
 
     name: str
     key: str
@@ -179,7 +179,7 @@ def _fields(kind: type[Element]) -> tuple[_Field, ...]:
 
 
 def _value(plain: Any, allowed: Interval | str, given: Any, field: str, at: Place) -> Any:
-    """Return a value of the type; ``allowed`` is beside it in the description."""
+    """Return a value of the type; ``allowed`` comes with it in the description."""
     if isinstance(allowed, Interval):
         return number(field, given, allowed, at)
     try:
@@ -206,7 +206,7 @@ def number(field: str, value: Any, interval: Interval, at: Place = ()) -> float:
 
 
 def _filled(kind: type[Element], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add what people may leave out when they write, and plans always state."""
+    """Add what people may leave out but plans always state."""
     if issubclass(kind, Output):
         return {"weight": 1.0, **document}
     if issubclass(kind, Operator) and document.get("type") == "union":

@@ -65,7 +65,7 @@ def tree_problem(network: QueryNetwork) -> str:
     """Return why streams do not flow along the tree of parents; empty if they do.
 
     The tables of Section 6 need each server to receive streams from its parent only, and inputs to
-    enter at servers without parent.
+    enter at servers without a parent.
     """
     parent = {n.id: n.parent for n in network.nodes}
     for operator in network.operators:

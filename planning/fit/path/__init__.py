@@ -26,7 +26,7 @@ MATCH = 1e-9
 class CriticalRegions(NamedTuple):
     """All critical regions with their rules; rates are in units of ``max_rate``."""
 
-    value: FloatArray  # (1 + inputs, regions): the loss; the region at hand has the largest
+    value: FloatArray  # (1 + inputs, regions): the loss; the region that applies has the largest
     rule: FloatArray  # (regions, locations, 1 + inputs): dropped rates
     facets: FloatArray  # (all facets, 1 + inputs): >= 0 inside
     starts: IntArray  # facets of region k are starts[k] … starts[k + 1]

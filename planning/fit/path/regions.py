@@ -62,7 +62,7 @@ def _rule(program: SheddingProgram, basis: Basis) -> FloatArray:
 
 
 def _refined(program: SheddingProgram, basis: Basis, rule: FloatArray) -> FloatArray:
-    """Correct the rule by what the original rows leave over at tight rows."""
+    """Correct the rule by the residuals of the original rows where they are tight."""
     columns = program.cost.shape[1]
     inner = basis.basic < columns
     sign = np.where(basis.flipped[basis.basic[inner]], -1.0, 1.0)[:, None]
@@ -89,7 +89,7 @@ class _Search:
         self.starts = np.zeros(64, dtype=np.int64)
 
     def add(self, basis: Basis) -> None:
-        """Record a basis's region unless it is known or has no inside."""
+        """Record a basis's region unless it is known or has no interior."""
         key = (np.sort(basis.basic).tobytes(), basis.flipped.tobytes())
         if key in self.seen:
             return
@@ -152,7 +152,7 @@ class _Search:
 def enumerate_regions(program: SheddingProgram, limit: int = 20_000) -> CriticalRegions:
     """Return every critical region of the rate space [0, max_rate].
 
-    A net of probes guards the walk: a point that no region holds starts it again.
+    A net of probes guards the walk: a point in no region restarts it.
     """
     search = _Search(program, limit)
     inputs = len(program.max_rates)

@@ -46,7 +46,7 @@ class BySimplex:
 
 
 class ByRegions:
-    """Looks the critical region up; rates outside the planned space are solved."""
+    """Looks up the critical region; rates outside the planned space are solved."""
 
     def __init__(self, program: SheddingProgram, table: CriticalRegions) -> None:
         self.arcs = program.names

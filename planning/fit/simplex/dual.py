@@ -24,7 +24,7 @@ Marks = BoolArray | IntArray
 FEASIBLE = 1e-11
 PIVOT = 1e-10
 REFRESH = 64
-"""Pivots after which the tableau is rebuilt from the original data, to stop rounding."""
+"""Pivots after which the tableau is rebuilt from the original data, to stop rounding errors."""
 
 OPTIMAL = 0
 INFEASIBLE = 1
@@ -211,7 +211,7 @@ def values(state: Basis, upper: FloatArray, rates: FloatArray, out: FloatArray) 
 
 @njit(cache=True)
 def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -> None:
-    """Correct the variables by what the original rows say is left over at tight rows.
+    """Correct the variables by the residuals of the original rows where they are tight.
 
     One step of iterative refinement: small pivots cost digits, and a server must not pay for them.
     """

@@ -202,7 +202,7 @@ class _Propagation:
 
 
 def shedding_program(network: QueryNetwork) -> SheddingProgram:
-    """Write the network's program down."""
+    """Write down the network's program."""
     full = _Propagation(network, [])
     at_most = full.arcs @ network.max_rates
     streams = {network.arcs[a].stream: at_most[a] for a in range(len(network.arcs))}

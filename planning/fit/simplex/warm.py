@@ -1,8 +1,8 @@
 """The run-time solver: a warm tableau that follows the rates.
 
 A solution takes less than a microsecond, and a compiled function pays about a tenth of that for
-every array that Python hands it. So program and state lie in one block of memory, and the compiled
-side lays its arrays over it. Such arrays own nothing, which spares it counting references, too.
+every array that Python hands it. So program and state share one block of memory, and the compiled
+side lays its arrays over it. Such arrays own nothing, which also saves counting references.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _packed(program: SheddingProgram) -> FloatArray:
 
 
 def _as_pointer(context: Any, address: Any) -> Any:
-    """Compile an address into the pointer that ``carray`` wants."""
+    """Compile an address into the pointer that ``carray`` needs."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)

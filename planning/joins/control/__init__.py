@@ -1,6 +1,6 @@
 """Run-time control: how much to compare, what the operator learns, whether the plan is stale.
 
-``controller`` cuts the plan by what is affordable and measures what a comparison costs,
+``controller`` cuts the plan to what is affordable and measures what a comparison costs,
 ``estimate`` is what the operator learns while it runs, ``drift`` notices a stale plan.
 """
 

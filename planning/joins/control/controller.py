@@ -1,6 +1,6 @@
 """Feed-forward control: from measured rates and costs to the selection, many times a second.
 
-Algorithm 1 moves r step by step after the fact; here the comparisons that the next moment would
+Algorithm 1 moves r step by step after the fact; here the comparisons that the next tick would
 need are computed from arrival rates, waiting tuples and the windows' populations, and the plan is
 cut where the budget ends. The same object watches for drift: when the plan's order is beaten by
 what the operator itself sees, it falls back to its own estimate and asks for a new plan.
@@ -50,7 +50,7 @@ class Decision:
 
 @dataclass(eq=False)
 class Controller:
-    """Cuts a plan, or the online estimate, by what is affordable.
+    """Cuts a plan, or the online estimate, to what is affordable.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ class Controller:
     plan
         The published plan; None runs purely online.
     tick_s, standing_s
-        Time between decisions, and time's worth of tuples kept waiting so that the processor never
-        idles; 0 where nothing waits.
+        Time between decisions, and seconds' worth of tuples kept waiting so that the processor
+        never idles; 0 where nothing waits.
     monitor_fraction, explore_fraction
         Share of the budget for comparisons with whole windows, with and without a trusted plan.
     memory_s
         How long the online estimate remembers.
     watch
-        Whether to leave a plan that has gone stale (:class:`DriftWatch`).
+        Whether to abandon a plan that has gone stale (:class:`DriftWatch`).
     """
 
     windows: Windows
@@ -97,20 +97,20 @@ class Controller:
         return cls(plan.windows, values, plan, **settings)
 
     def swap(self, plan: Plan | None) -> None:
-        """Use another plan; trust it until shown otherwise."""
+        """Use another plan; trust it until it is proved stale."""
         self.plan = plan
         self.stale = self.replan_wanted = False
         self.drift.restart()
 
     @property
     def trusted(self) -> Plan | None:
-        """The plan, as long as it, not the online estimate, decides."""
+        """The plan, as long as it decides rather than the online estimate."""
         return None if self.stale else self.plan
 
     def decide(self, view: View, share: float | None = None) -> Decision:
         """Return the selection for the next tick: within a budget, or a share of all comparisons.
 
-        With ``share``, ``view.available`` does not count.
+        With ``share``, ``view.available`` is ignored.
         """
         plan = self.trusted
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
@@ -125,7 +125,7 @@ class Controller:
             return Decision(everything, np.zeros(volumes.shape, dtype=np.bool_), 0.0, 1.0)
         if self.watch and plan is not None:
             if self.drift.proved(plan, view.now, volumes, affordable):
-                # Go on with what was learned since the drift, and ask for a new plan.
+                # Continue with what was learned since the drift, and ask for a new plan.
                 plan, self.stale, self.replan_wanted = None, True, True
                 self.estimate = self.drift.recent
                 self.estimate.memory_s = self.memory_s
@@ -145,7 +145,7 @@ class Controller:
         return Decision(take, path.denser_side(density), full, load)
 
     def _exploration(self) -> float:
-        """Explore much while little is known: the share falls as hits come in."""
+        """Explore a lot while little is known: the share falls as hits come in."""
         known = self.estimate.evidence / self.estimate.hits[0].size
         share = self.explore_fraction * 25.0 / max(known, 1e-9)
         return float(np.clip(share, self.explore_fraction, 0.5))
@@ -210,7 +210,7 @@ class MeasuredCost:
             if per_tuple >= 0 and per_comparison > 0:
                 self.per_tuple_s, self.per_comparison_s = per_tuple, per_comparison
                 return
-        if bb > 0:  # both move together: all cost is put on comparisons
+        if bb > 0:  # both move together: all cost is charged to comparisons
             self.per_tuple_s, self.per_comparison_s = 0.0, max(self._products[1] / bb, TINY)
         else:
             self.per_tuple_s = self._products[0] / aa

@@ -1,6 +1,6 @@
 """Notice that the time correlation has moved away from the plan.
 
-Three steps, each cheap until the one before gives reason. *Misfit*: matches found in what the plan
+Three steps, each cheap until the one before gives cause. *Misfit*: matches found in what the plan
 selects are many, so within a second or so they show whether their pattern over the basic windows is
 still the plan's. *Doubt*: then, or when the plan seems to catch less of the output than it
 promises, more tuples are compared with the whole window. *Proof*: the order learned on one half of
@@ -20,7 +20,7 @@ from planning.joins.control.estimate import CLUSTERING, OnlineEstimate
 from planning.joins.model import Windows
 from planning.joins.plan import Plan
 
-DOUBT = 0.85  # of the share of output that the plan promises: below, look closer
+DOUBT = 0.85  # of the share of output that the plan promises: below, look more closely
 CLOSER = 5.0  # times the monitoring
 CLOSEST = 12.0  # times, when the pattern does not fit
 PATIENCE = 4.0  # times the memory: while in doubt, and before the pattern is suspected again
@@ -42,7 +42,7 @@ class DriftWatch:
     memory_s
         How long evidence is remembered.
     gain, sigmas, checks, period_s
-        Drift is proved when the order learned would gain this share more, by this many standard
+        Drift is proved when the learned order would gain this share more, by this many standard
         errors, at this many checks in a row that are this far apart.
     """
 
@@ -103,7 +103,7 @@ class DriftWatch:
         return self._proofs >= self.checks
 
     def _suspect(self, plan: Plan, now: float) -> None:
-        """Look much closer for a while after two batches in a row that do not fit the plan."""
+        """Look much more closely for a while after two batches in a row that misfit the plan."""
         if now >= self._suspect_until:
             self._suspect_until = -np.inf
         if self._batch.evidence < BATCH or now - self._batch_from < self.period_s:
@@ -115,7 +115,7 @@ class DriftWatch:
         if self._misfits >= 2 and now >= self._trust_until:
             self._suspect_until = now + 2.0 * self.memory_s
             self._trust_until = now + PATIENCE * self.memory_s
-            # What was seen before the change would only speak for the plan.
+            # What was seen before the change would only count in the plan's favour.
             self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
             self._proofs = 0
 
@@ -123,7 +123,7 @@ class DriftWatch:
         """Return by how many standard deviations the hits of a batch depart from the pattern.
 
         Types are taken together, and only shares count: a level that rises or falls everywhere is
-        no drift.
+        not drift.
         """
         chance = plan.hits / np.maximum(plan.comparisons, 1)
         halves = self._batch.hits.sum(axis=2), (self._batch.comparisons * chance).sum(axis=2)
@@ -143,7 +143,7 @@ class DriftWatch:
     def _caught(self, plan: Plan, take: FloatArray, volumes: FloatArray) -> float:
         """Share of all output that the selection catches now, over what the plan promises.
 
-        Half a standard error in the plan's favour: what lies outside the selection is little known.
+        Half a standard error in the plan's favour: little is known outside the selection.
         """
         promised = volumes * plan.density
         worth, variance = self.recent.measured()

@@ -1,10 +1,10 @@
 """The windowed join operator: ``join.push(stream, batch)`` returns the matches.
 
-Every tuple is compared with tuples of the other stream's window when it arrives (Figure 3); which
-ones is decided by a :class:`Selection`. Without one the join is complete: it finds each pair with
--w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that no tuple comes
+Every tuple is compared with tuples of the other stream's window when it arrives (Figure 3); a
+:class:`Selection` decides which ones. Without one the join is complete: it finds each pair with
+-w_2 <= T_2 - T_1 <= w_1 that satisfies the condition exactly once, provided that no tuple arrives
 more than one basic window later than its timestamp says (streams may be pushed in turn, in batches
-up to that length), each stream being in order of time.
+up to that length), and that each stream is in time order.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WindowedJoin:
     values
         Utility of a match per pair of types; its size is the number of types.
     unknown_type
-        Type that stands for types outside 0 … Z − 1.
+        Type used in place of types outside 0 … Z − 1.
     full_fraction
         Share of tuples compared with the whole window, to watch the time correlation.
 
@@ -184,7 +184,7 @@ class WindowedJoin:
         self.selection = selection._replace(carry=np.zeros(wanted))
 
     def limit(self, share: float) -> None:
-        """Make at most this share of all comparisons from now on, but for one tuple's; 1: no limit.
+        """Make at most this share of all comparisons from now on, plus one tuple's; 1: no limit.
 
         A tuple that arrives while more have been made is compared with nothing.
         """
@@ -235,7 +235,7 @@ class WindowedJoin:
 
         Tuples are numbered per stream, from 0, in the order they are pushed. A tuple may be late by
         a basic window without loss, and by the longer window with some. Tuples with a timestamp
-        that is no number, or with items outside the vocabulary, are set aside (``rejected``);
+        that is not a number, or with items outside the vocabulary, are set aside (``rejected``);
         tuples older than the windows cannot match and are ignored; a hundred of those in a row
         mean that the clock was set back, and the windows start over.
         """
@@ -297,7 +297,7 @@ class WindowedJoin:
         return int((self.state.meta[:, SEQ] - self.state.meta[:, TAIL]).max())
 
     def _make_room(self, batch: Tuples, stream: IntArray) -> None:
-        """Grow the arrays, if need be, so that the whole batch fits beside what is held."""
+        """Grow the arrays, if need be, so that the whole batch fits in with what is kept."""
         sizes = np.maximum(np.diff(batch.first), 1)
         tuples, postings = (np.bincount(stream, each, minlength=2) for each in (None, sizes))
         for i in range(2):

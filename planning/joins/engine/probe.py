@@ -74,9 +74,9 @@ def accept(
     state: State, time: float, stream: int, kind: int, ident: int, half: int, check: bool,
     touched: IntArray, rules: Rules, values: FloatArray, tally: Tally, out: Output,
 ) -> None:
-    """Count the matches of a tuple at the touched positions and hand them out.
+    """Count the matches of a tuple at the touched positions and output them.
 
-    ``half`` says which half of the statistics they feed, ``check`` that timestamps may be out of
+    ``half`` says which half of the statistics they go to, ``check`` that timestamps may be out of
     order: then every match's lag is checked.
     """
     i = 1 - stream

@@ -2,7 +2,7 @@
 
 A window is a ring of tuples in order of arrival; a tuple's *sequence number* never changes and its
 ring position is the number modulo the capacity. Basic windows are runs of sequence numbers, so a
-choice of basic windows is a short list of ranges. Both windows lie in one set of arrays whose
+choice of basic windows is a short list of ranges. Both windows are in one set of arrays whose
 first index is the window.
 """
 
@@ -130,7 +130,7 @@ def cut(
 
 @njit(cache=True, nogil=True)
 def choose(selection: Selection, i: int, kind: int, n: int, scratch: Scratch) -> int:
-    """Choose the ranges to compare in window i for a type; adjacent ones are one. Return how many.
+    """Choose the ranges to compare in window i for a type; merge adjacent ones. Return how many.
 
     Basic windows come newest first.
     """
@@ -198,7 +198,7 @@ def bucket_of(state: State, item: int) -> int:
 def post(
     state: State, i: int, seq: int, items: IntArray, weights: FloatArray, access: int
 ) -> None:
-    """Store the items of tuple ``seq`` and, for an index, hang them into the buckets."""
+    """Store the items of tuple ``seq`` and, for an index, link them into the buckets."""
     space = state.items.shape[1] - 1
     state.first[i, seq & (state.time.shape[1] - 1)] = state.meta[i, POSTED]
     number = items.size if items.size > 0 or access == SCAN_BITS else 1
@@ -215,7 +215,7 @@ def post(
 
 @njit(cache=True, nogil=True)
 def hang(state: State, i: int, node: int, epoch: int, access: int) -> None:
-    """Put a posting in front of its list."""
+    """Put a posting at the head of its list."""
     at = node & (state.items.shape[1] - 1)
     slot = epoch % state.starts.shape[1] if access == INVERTED else 0
     bucket = bucket_of(state, state.items[i, at])
@@ -225,7 +225,7 @@ def hang(state: State, i: int, node: int, epoch: int, access: int) -> None:
 
 @njit(cache=True, nogil=True)
 def hang_all(state: State, i: int, begin: int, access: int) -> None:
-    """Hang the postings from ``begin`` on into empty buckets: after the windows have grown."""
+    """Link the postings from ``begin`` on into empty buckets: after the windows have grown."""
     mask, space = state.time.shape[1] - 1, state.items.shape[1] - 1
     for node in range(begin, state.meta[i, POSTED]):
         hang(state, i, node, state.epoch[i, state.owner[i, node & space] & mask], access)

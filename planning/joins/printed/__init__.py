@@ -1,1 +1,1 @@
-"""The paper's own algorithms; a sorted list and feed-forward control have taken their place."""
+"""The paper's own algorithms; a sorted list and feed-forward control have replaced them."""

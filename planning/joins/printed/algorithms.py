@@ -1,6 +1,6 @@
 """The paper's Algorithms 1 to 5, as printed and as corrected.
 
-``printed=True`` gives the published form, errors included, so that both can be compared; the
+``printed=True`` selects the published form, errors included, so that both can be compared; the
 default is the corrected one. Of Algorithm 3 (processing a tuple), only the choice of what to
 compare is here: the operator does the rest.
 """
@@ -31,7 +31,7 @@ def rate_adapt(
     """Algorithm 1: the next fraction r from tuples fetched and arrived in the last period.
 
     As printed, r = 0 is absorbing (nothing fetched gives beta = 0, and 0 * 1.2 = 0) and a period
-    without arrivals divides by zero. Corrected: r keeps a floor, and silence counts as beta = 1.
+    without arrivals divides by zero. Corrected: r has a floor, and silence counts as beta = 1.
 
     >>> rate_adapt(1.0, 500, 1000), rate_adapt(0.5, 1000, 1000)
     (0.5, 0.6)

@@ -60,7 +60,7 @@ class Decoded:
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """Return a frame in 29 bytes if single precision holds it exactly, else in 53."""
+    """Return a frame in 29 bytes if single precision is exact for it, else in 53."""
     numbers = np.array((*frame.bounds, frame.low, frame.high))
     wide = bool((numbers.astype(np.float32) != numbers).any())
     return FRAME.pack(wide, frame.side, frame.segments) + packed(numbers, "<f8" if wide else "<f4")
@@ -98,7 +98,7 @@ def decode_map(data: bytes) -> tuple[Frame, Decoded]:
 def encode_part(plan: Plan, load: float | None, sent: NDArray[np.bool_]) -> bytes:
     """Return the rectangles (in preorder) marked in ``sent``, for one station.
 
-    Whatever holds a marked rectangle is marked too.
+    Whatever contains a marked rectangle is marked too.
     """
     flags, body = _body(plan, load, sent)
     return HEADER.pack(PART | flags, frame_tag(plan.frame)) + body

@@ -1,8 +1,8 @@
 """A tree of halvings with one small number per region, as bits for the range coder.
 
 Decisions in preorder. Per rectangle: does it lie outside the part that is sent (stations only);
-is it split; which way (only where both are possible); per region: is its number that of the region
-before; if not, the number's bits, highest first. Contexts: depth and shape of the rectangle.
+is it split; which way (only where both are possible); per region: is its number the previous
+region's; if not, the number's bits, highest first. Contexts: depth and shape of the rectangle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from planning.lira.partition.regions import (
     walk_from,
 )
 
-NOT_SENT = 3  # beside a partition's symbols, in decoded trees: the rectangle lies outside the part
+NOT_SENT = 3  # besides a partition's symbols, in decoded trees: the rectangle lies outside the part
 DEPTHS = 16
 SPLIT_CONTEXTS = 3 * DEPTHS
 WAY_CONTEXTS = 9
 SAME_CONTEXTS = 2
 VALUE_BASE = DEPTHS + SPLIT_CONTEXTS + WAY_CONTEXTS + SAME_CONTEXTS
-SLACK = 8  # zero bytes that a sound message may be read past its end
+SLACK = 8  # zero bytes that may be read past the end of a sound message
 PAST_END, NO_ROOM = -1, -2
 
 
@@ -151,7 +151,7 @@ def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, b
 
 @njit(cache=True)
 def _after(symbols, node):  # type: ignore[no-untyped-def]
-    """Return the place after a rectangle and all below it."""
+    """Return the place after a rectangle and everything below it."""
     waiting = 1
     while waiting > 0:
         waiting += -1 if symbols[node] == LEAF else 1

@@ -31,7 +31,7 @@ def land(folder: UPath, batch: int, definition: Definition[Parameters]) -> UPath
 
 
 def positions(batch: int, definition: Definition[Parameters]) -> dict[str, Any]:
-    """Return one batch as columns, by time; every 2,500th row is outside or not a number."""
+    """Return one batch as columns, by time; every 2,500th row is out of domain or not a number."""
     tracks = _tracks(batch, _side(definition))
     here = tracks[:, ::EVERY_S].astype(np.float64)
     before = tracks[:, [0, *range(EVERY_S - 1, SECONDS - 1, EVERY_S)]]

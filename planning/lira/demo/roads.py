@@ -21,7 +21,7 @@ VOLUME = (1.0, 6.0, 2.5, 22.0)
 LATTICE_M = 400.0
 ARTERIAL_EVERY = 5
 PIECE_M = 160.0
-SWAY_M = (6.0, 3.0, 6.0, 2.0)  # how far a road leaves the straight line, by class
+SWAY_M = (6.0, 3.0, 6.0, 2.0)  # how far a road strays from the straight line, by class
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -50,7 +50,7 @@ def uniform(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _turn(arc, first, source, target, volume, draw):  # type: ignore[no-untyped-def]
-    """Choose the next arc by volume; back the way only out of a dead end."""
+    """Choose the next arc by volume; turn back only out of a dead end."""
     junction = target[arc]
     total = 0.0
     for a in range(first[junction], first[junction + 1]):
@@ -73,7 +73,7 @@ def _turn(arc, first, source, target, volume, draw):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def _corner_speed(junctions, a, b, c, product):  # type: ignore[no-untyped-def]
-    """Speed at which a car passes b on its way from a to c; ``product`` of the two lengths."""
+    """Speed at which a car passes b on its way from a to c; ``product`` is of both lengths."""
     ux, uy = junctions[b, 0] - junctions[a, 0], junctions[b, 1] - junctions[a, 1]
     vx, vy = junctions[c, 0] - junctions[b, 0], junctions[c, 1] - junctions[b, 1]
     cosine = (ux * vx + uy * vy) / (product + 1e-9)

@@ -33,7 +33,7 @@ class Halvings:
         self.refill(importance, weight)
 
     def refill(self, importance: FloatArray, weight: FloatArray) -> None:
-        """Take new grids of the same size; memory is used again."""
+        """Take new grids of the same size; memory is reused."""
         if square_side(importance, weight) != self.side:
             raise InvalidInput(f"grids must have {self.side} cells a side, got {weight.shape}")
         for cells, sums in ((importance, self._m), (weight, self._w)):
@@ -74,7 +74,7 @@ def _rectangle_sums(cells, size, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _halve(cost, best, size, charge):  # type: ignore[no-untyped-def]
-    """C(R) for all rectangles, small ones first."""
+    """Compute C(R) of all rectangles, small ones first."""
     for u in range(2 * size - 1, 0, -1):
         row, costs = best[u], cost[u]
         if u < size:
@@ -148,7 +148,7 @@ def _fill_up(symbols, cost, size, regions):  # type: ignore[no-untyped-def]
                 heapq.heappush(heap, (-gain, np.int64(i), np.int64(how)))
         else:
             depth = _push_halves(stack, depth, u, v, symbols[i])
-    extra = np.zeros(symbols.size, np.uint8)  # how a leaf is split after all
+    extra = np.zeros(symbols.size, np.uint8)  # how a leaf is split in the end
     added = 0
     while leaves + added < regions and len(heap) > 0:
         _, place, how = heapq.heappop(heap)

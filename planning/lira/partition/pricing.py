@@ -2,7 +2,7 @@
 
 With a price λ per update and a fairness window [t, t + F] the objective is additive over regions:
 a region with importance m and weight w costs min over Δ in the window of m·Δ + λ·w·f(Δ). Charge μ
-for every region besides, and the cheapest partition follows bottom-up, among all trees of dyadic
+per region on top, and the cheapest partition follows bottom-up, among all trees of dyadic
 rectangles (:mod:`planning.lira.partition.halving`) or all quad-trees
 (:mod:`planning.lira.partition.quadtree`). Raising μ merges regions; μ is searched until the tree
 has at most l leaves, and the few left over are spent on the splits that gain most. Price and
@@ -83,8 +83,8 @@ def best_partition(
     """Alternate price and partition at one throttle fraction, as long as it helps.
 
     ``start`` are the regions to begin with, such as those of the last plan; else an even grid.
-    ``importance`` should be positive wherever ``weight`` is (a small background does it): else a
-    mild budget costs nothing and leaves the partition undetermined.
+    ``importance`` should be positive wherever ``weight`` is (a small background is enough): else
+    a mild budget costs nothing and leaves the partition undetermined.
     """
     z = check_between("throttle_fraction", throttle_fraction, 0, 1)
     if regions < 1:
@@ -120,9 +120,9 @@ def best_partition(
 
 
 def _charge(trees: Trees, regions: int, guess: float, scale: float) -> float:
-    """Search a charge per region that leaves at most l leaves, and not many fewer.
+    """Search for a charge per region that leaves at most l leaves, and not many fewer.
 
-    The number of leaves falls about as a power of the charge, so the search steps along a line in
+    The number of leaves falls roughly as a power of the charge, so the search steps along a line in
     the logarithms, inside the bracket found so far. A region that gains less than ``NOTHING`` of
     the whole cost, ``scale``, is not worth having: the search ends there with fewer than l.
     """
@@ -158,7 +158,7 @@ def _charge(trees: Trees, regions: int, guess: float, scale: float) -> float:
 
 
 def square_side(importance: FloatArray, weight: FloatArray) -> int:
-    """Return the cells a side of two square grids of one size; refuse others."""
+    """Return the cells per side of two square grids of the same size; refuse others."""
     if importance.shape != weight.shape or importance.ndim != 2 or len(set(weight.shape)) != 1:
         raise InvalidInput(
             "importance and weight must be square grids of one size, got "

@@ -56,7 +56,7 @@ def sum_of_children(values, level, y, x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def last_level(size):  # type: ignore[no-untyped-def]
-    """Return the level of the cells of a grid with ``size`` = 2^level cells a side."""
+    """Return the level of the cells of a grid with ``size`` = 2^level cells per side."""
     level = 0
     while (1 << level) < size:
         level += 1

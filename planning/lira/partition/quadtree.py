@@ -51,7 +51,7 @@ class QuadTree:
 
 @njit(cache=True)
 def _quarter(cost, best, size, charge):  # type: ignore[no-untyped-def]
-    """C of every node, finest level first."""
+    """Compute C of every node, finest level first."""
     bottom = pyramid.last_level(size)
     for i in range(pyramid.node_at(bottom, 0, 0), cost.size):
         best[i] = cost[i] + charge

@@ -3,7 +3,7 @@
 Every partitioner here yields a tree of halvings (a quad-tree split is a halving across followed by
 two upright ones), written down in preorder: ``LEAF``, ``ACROSS`` (x is halved), ``UPRIGHT`` (y is
 halved), the lower half first. The leaves, in that order, are the shedding regions A_i. A grid whose
-side is no power of two is padded; leaves wholly inside the padding are no regions.
+side is not a power of two is padded; leaves wholly inside the padding are not regions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Partition:
     rectangles
         Row i: (ix, iy, width, height) of region i in cells, clipped to the grid.
     places
-        Where the leaf of region i stands in ``symbols``.
+        Where the leaf of region i is in ``symbols``.
     """
 
     side: int

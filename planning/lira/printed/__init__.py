@@ -1,4 +1,4 @@
-"""The paper's own algorithms, where ours took their place: GRIDREDUCE and GREEDYINCREMENT.
+"""The paper's own algorithms, where ours replaced them: GRIDREDUCE and GREEDYINCREMENT.
 
 ``partitioner: gridreduce`` selects GRIDREDUCE; throttlers by GREEDYINCREMENT are for comparison.
 """

@@ -1,10 +1,10 @@
 """GREEDYINCREMENT (Algorithm 2), the paper's own throttler setting, for comparison.
 
 Optimal without fairness (Theorem 3.1, convex f); with a fairness threshold it is not: use
-:mod:`planning.lira.path`. Deviations from the print, all needed to make it run: the decrease rate
+:mod:`planning.lira.path`. Deviations from the paper, all needed to make it run: the decrease rate
 n·s·r is kept apart from the gain (which is infinite for m = 0); breakpoints are Δmin + k·c; regions
 with neither nodes nor queries do not hold the minimum down; a fairness threshold of 0 means
-Uniform Δ, as Section 3.1.1 says, where the print would shed nothing.
+Uniform Δ, as Section 3.1.1 says, where the printed form would shed nothing.
 
 The algorithm is written once: :func:`increment` is plain Python for lists, heap and all, and is
 compiled for arrays.

@@ -1,7 +1,7 @@
-"""GRIDREDUCE (Algorithm 1): drill down a quad-tree where accuracy is gained most.
+"""GRIDREDUCE (Algorithm 1): drill down a quad-tree where most accuracy is gained.
 
 As printed, with what it needs to run everywhere: any l (a split that would overshoot is not made),
-l > α² (all cells become regions), α that is no power of two (padded with empty cells). Known
+l > α² (all cells become regions), α that is not a power of two (padded with empty cells). Known
 weaknesses are kept, because this is the paper's partitioner: E[t] ignores n, speed and fairness.
 For better regions see :mod:`planning.lira.partition.halving`.
 """

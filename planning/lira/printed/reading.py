@@ -1,7 +1,7 @@
-"""GRIDREDUCE in plain Python, heap and all: Algorithm 1 read aloud.
+"""GRIDREDUCE in plain Python, heap and all: Algorithm 1, line by line.
 
 The reference that the compiled version (:mod:`planning.lira.printed.gridreduce`) is tested and
-timed against, and therefore code of its own. Deviations from the print are those named there and in
+timed against, and therefore separate code. Deviations from the paper are those named there and in
 :mod:`planning.lira.printed.greedy`, whose plain form it uses.
 """
 

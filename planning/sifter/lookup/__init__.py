@@ -4,7 +4,7 @@ Each axis turns a coordinate into its rank among the axis's cuts: a table over e
 the number of cuts in earlier buckets, and the few cuts inside the bucket are compared. The bucket
 function is monotone, so the rank is exact whatever it rounds to. Ranks then meet either in one
 table of grid cells, or, where that would be too large, in bitmaps: per axis and rank the set of
-regions that the slab touches, whose intersection is the one region. NaN has a bucket of its own on
+regions that the slab touches, whose intersection is the one region. NaN has its own bucket on
 every axis; it leads to the place after the last region.
 """
 
@@ -25,7 +25,7 @@ MOST_WORDS = 64  # bitmaps of up to 4,096 regions; beyond, the tree is descended
 
 
 class Lookup(NamedTuple):
-    """Tables for one partition, as kernels take them; row k of each belongs to axis k."""
+    """Tables for one partition, as the kernels take them; row k of each belongs to axis k."""
 
     first: FloatArray  # start of bucket 0
     scale: FloatArray  # buckets per unit

@@ -1,7 +1,7 @@
 """Decisions on single tuples, in plain Python: a compiled call would cost more than the decision.
 
 Lists mirror the arrays of the shedder while tuples come one by one; ``flush`` writes them back
-before a batch. Decisions are the same, bit by bit, as those on a batch.
+before a batch. Decisions are the same, bit for bit, as those on a batch.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A partitioner takes what it is shown, a :class:`~planning.sifter.partitioners.sample.Sample`, and
 the parameters, and returns a partition. A new one is a row of the table here, and its name in
-:mod:`planning.sifter.parameters`. Categories are put into an order first in which a cut makes
+:mod:`planning.sifter.parameters`. Categories are first put into an order in which a cut makes
 sense; partitioners see positions in that order instead of codes.
 """
 
@@ -49,8 +49,8 @@ PARTITIONERS: Mapping[PartitionerName, Partitioner] = {
 def divide(sample: FloatArray, definition: Definition[Parameters], asked: Queries) -> Partition:
     """Divide the space into regions from the sample U and the queries.
 
-    With calibration the partitioner sees one half of U only, so that frequencies can be counted on
-    data it has not fitted; U comes in the order of hashed keys, so any half is a fair one.
+    With calibration the partitioner sees only one half of U, so that frequencies can be counted on
+    data it has not fitted; U is in order of hashed keys, so any half is a fair sample.
     """
     space = Space.of(definition)
     parameters = definition.parameters

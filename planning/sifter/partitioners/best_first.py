@@ -1,7 +1,7 @@
 """Flexible partitioning: split the most beneficial region, until there are l (Section V-A).
 
-The engine keeps, for every region, its best division and the benefit of it; three rules say what
-best means. ``VOLUME`` and ``COUNT`` approximate the uniform grid and the equi-depth partitionings
+The engine keeps, for every region, its best division and the benefit of that; three rules define
+"best". ``VOLUME`` and ``COUNT`` approximate the uniform grid and the equi-depth partitionings
 for any l; ``DIVERSITY`` is QDPart (Equation 11), whose sums of squared errors are carried along
 the sorted points, so that a region costs O(n * |U'| * log |U'|).
 """
@@ -23,7 +23,7 @@ VOLUME, COUNT, DIVERSITY = 0, 1, 2
 
 
 def grow(sample: Sample, points: FloatArray, regions: int, rule: int) -> Partition:
-    """Split by ``rule`` until there are ``regions`` regions or no split brings anything."""
+    """Split by ``rule`` until there are ``regions`` regions or no split gains anything."""
     hits = np.zeros(len(points))
     if rule == DIVERSITY:
         hits += hit_counts(points, sample.queries)

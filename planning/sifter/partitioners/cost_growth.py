@@ -34,7 +34,7 @@ class Prices(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The growing tree; row i of every array is node i, children stand side by side."""
+    """The growing tree; row i of every array is node i, siblings are adjacent."""
 
     axis: Any
     cut: Any
@@ -48,7 +48,7 @@ class Nodes(NamedTuple):
     points: Any  # (nodes, 2) stretch of the sorted points
     centers: Any  # (nodes, 2) stretch of the sorted centers
     boxes: Any  # (nodes, 2) stretch of the pool of touching boxes
-    gain: Any  # of the best cut, which stands in ``cut`` already
+    gain: Any  # of the best cut, which is in ``cut`` already
     best_axis: Any
 
 
@@ -74,10 +74,10 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
 
 @njit(cache=True)
 def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
-    """Return what a region brings, averaged over the multipliers (see ``cost_tree``).
+    """Return the value of a region, averaged over the multipliers (see ``cost_tree``).
 
     The integral of Delta * max(0, lambda * f - A) / lambda**2 over the band: between its ends this
-    is Delta * f * ln(f / A) and more, the information that the region tells data from queries.
+    is Delta * f * ln(f / A) and more: how well the region tells data from queries.
     """
     if free:
         return float(prices.free * frequency)
@@ -225,9 +225,9 @@ def _scan(
 ) -> Any:  # fmt: skip
     """Return the gain and place of the best cut on one axis.
 
-    Tried are both edges of the queries' bounding box, then all places between sample points.
-    ``first`` and ``last`` are the edges of the queries' bounding box: nothing is asked below the
-    one and from the other on.
+    Candidates are both edges of the queries' bounding box, then all places between sample points.
+    ``first`` and ``last`` are the edges of the queries' bounding box: there are no queries below
+    ``first``, nor at ``last`` and above.
     """
     count = order.size
     each = frequency / count

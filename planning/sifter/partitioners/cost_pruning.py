@@ -18,7 +18,7 @@ from planning.sifter.model import LEAF
 def prune(axis: Any, left: Any, value: Any, regions: int) -> Any:
     """Keep the subtree of at most ``regions`` leaves with the largest total value.
 
-    Dynamic programming bottom up: best[node, k] with k leaves below node; children stand after
+    Dynamic programming bottom up: best[node, k] with k leaves below node; children come after
     their parent, so one backward pass suffices. Returns True where a node becomes a leaf.
     """
     nodes = axis.size
@@ -69,7 +69,7 @@ def prune(axis: Any, left: Any, value: Any, regions: int) -> Any:
 def multipliers(f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float) -> Any:
     """Read the multiplier at each budget off the exact path of the chosen leaves.
 
-    Returned beside it is the weight of a region without queries: 1 while the group item is
+    Also returned is the weight of a region without queries: 1 while the group item is
     untouched, delta once it is full.
     """
     lam, share = np.zeros(needs.size), np.ones(needs.size)

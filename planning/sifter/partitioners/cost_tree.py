@@ -1,8 +1,8 @@
 """A partitioning that is good on every workload: a cost-sensitive tree, overgrown and pruned.
 
 For a multiplier lambda of the budget, the optimum of Equation 10 is a sum over regions: a region
-with queries brings Delta * max(0, lambda * f - A), one without brings lambda * f times a share
-between Delta and 1. So choosing regions is growing a tree that maximises this sum:
+with queries earns Delta * max(0, lambda * f - A), one without earns lambda * f times a share
+between Delta and 1. So choosing regions means growing a tree that maximises this sum:
 
 1. overgrow a k-d tree, best split first, by the value averaged over a band of lambda, each scaled
    so that none drowns the others; cuts lie between neighbouring sample points and at the edges of
@@ -32,7 +32,7 @@ LEAST, MOST = 0.04, 6.0
 OVERGROWTH = 4
 SMALLEST = 3  # sample points on either side of a cut between points
 LOADS = (0.1, 0.3, 0.5, 0.7)
-"""Pruning serves these throttle fractions beside the operating point: one partition for all z."""
+"""Pruning serves these throttle fractions and the operating point: one partition for all z."""
 ROUNDS = 3
 LEAST_MULTIPLIER = 0.01
 
@@ -44,8 +44,8 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     total = float(mass.sum() + center_mass.sum())
     if total <= 0.0 or not len(sample.points):
         return Partition.from_nested(None)
-    # Below the mean ratio the group item is untouched and a region without queries counts whole,
-    # above it the group is full and it counts Delta.
+    # Below the mean ratio the group item is untouched and a region without queries counts in full,
+    # above it the group is full and such a region counts Delta.
     free = np.log(1.0 / LEAST) + delta * np.log(MOST)
     most = min(
         parameters.regions * OVERGROWTH, len(sample.points) + 4 * len(sample.queries.low) + 1
@@ -62,7 +62,7 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     budgets = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     chosen = axis == LEAF
     for _ in range(ROUNDS):
-        # What every node would bring as a leaf, at the multipliers of the chosen leaves.
+        # What every node would earn as a leaf, at the multipliers of the chosen leaves.
         multiplier, share = pruning.multipliers(f, a, free, chosen, budgets, delta)
         multiplier = np.maximum(multiplier, LEAST_MULTIPLIER * total)
         value = np.zeros(used)

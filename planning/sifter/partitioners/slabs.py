@@ -1,7 +1,7 @@
 """Cutting axis after axis into slabs: the shape of the grid and of the equi-depth partitionings.
 
 With l = u**n regions, the first axis is cut into u slabs, each slab into u along the second axis,
-and so on (Section V). When ``regions`` is no such power, u is the largest that does not exceed it.
+and so on (Section V). If ``regions`` is not such a power, u is the largest that does not exceed it.
 """
 
 from __future__ import annotations

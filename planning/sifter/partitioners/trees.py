@@ -1,7 +1,7 @@
-"""Trees while they grow, best region first, and the partition that becomes of them.
+"""Trees while they grow, best region first, and the partitions they become.
 
 A tree is three arrays: ``axis`` (-1 at leaves), ``cut`` and ``left``, the place of the left child,
-after which the right one stands.
+which the right one follows.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def boxes(
     slope: Sequence[float] | FloatArray | None = None,
     owner: Sequence[int] | IntArray | None = None,
 ) -> Queries:
-    """Return queries from half-open boxes; without ``owner`` every box is a query of its own.
+    """Return queries from half-open boxes; without ``owner`` every box is a separate query.
 
     >>> q = boxes(np.zeros((2, 1)), np.ones((2, 1)), weight=[1, 3])
     >>> q.weight.tolist(), q.base_qos
@@ -113,7 +113,7 @@ def _runs(positions: list[int]) -> list[tuple[float, float]]:
 
 
 def of(definition: Definition[Parameters]) -> Queries:
-    """Return the queries of a stream definition, inline ones first, then those of its file."""
+    """Return the queries of a stream definition: inline ones first, then those of its file."""
     return parse(written_queries(definition), Space.of(definition))
 
 

@@ -16,7 +16,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.sifter.queries import Queries
 
 BUCKET = 16  # points in a leaf, about
-MANY = 8  # sample points that show how data lie inside a query
+MANY = 8  # sample points that show how data are spread inside a query
 DISJOINT, CROSSING, INSIDE = 0, 1, 2
 
 
@@ -76,7 +76,7 @@ def spread(points: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray
     """Return the queries' mass w * alpha as mass on points and mass on box centers.
 
     A query that enough points match gives each of them an equal part, which follows the data
-    inside it; any other gives its boxes parts by volume.
+    inside it; any other divides its mass among its boxes by volume.
     """
     index = PointIndex.of(points)
     matches = index.totals(queries, np.ones(len(points)))
@@ -140,7 +140,7 @@ def _select(column: Any, order: Any, start: int, stop: int, middle: int) -> None
 
 @njit(cache=True)
 def _relation(low: Any, high: Any, node: int, box_low: Any, box_high: Any, box: int) -> int:
-    """How a node's points lie to a box."""
+    """Return how a node's points lie relative to a box."""
     relation = INSIDE
     for k in range(low.shape[1]):
         if high[node, k] < box_low[box, k] or low[node, k] >= box_high[box, k]:

@@ -3,7 +3,7 @@
 Comparisons of an attribute with a constant, ``BETWEEN`` and ``IN``, joined by ``AND``, ``OR`` and
 ``NOT``, describe a union of boxes. Sets of disjoint boxes are closed under intersection and
 difference, and everything else follows: a OR b is a and (b minus a), NOT a is the whole minus a.
-A tuple with NaN in a compared attribute matches nothing, as NULL in SQL.
+A tuple with NaN in a compared attribute matches nothing, like NULL in SQL.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MIRRORED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE}
 def disjoint_boxes(text: str, space: Space, label: str = "query", at: Place = ()) -> list[Box]:
     """Return the disjoint half-open boxes where ``text`` holds.
 
-    ``label`` and ``at`` say in a :class:`~planning.errors.Mistake` whose text it is, and where it
-    stands in the definition.
+    ``label`` and ``at`` say in a :class:`~planning.errors.Mistake` whose text it is, and where in
+    the definition it is.
 
     >>> space = Space((Axis("x", "int", 0, 10), Axis("y", "int", 0, 10)))
     >>> boxes = disjoint_boxes("NOT (x < 4 AND (x > 3 OR y < 5))", space)

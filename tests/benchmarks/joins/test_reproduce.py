@@ -1,4 +1,4 @@
-"""A figure of the paper is made anew, with its claim, its table and how to make it."""
+"""A figure of the paper is reproduced, with its claim, its table and how to make it."""
 
 from __future__ import annotations
 

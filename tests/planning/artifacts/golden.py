@@ -1,4 +1,4 @@
-"""The golden files: ``python tests/planning/artifacts/golden.py`` writes them anew.
+"""The golden files: ``python tests/planning/artifacts/golden.py`` rewrites them.
 
 They guard the published formats. If a change makes them differ, plans in the field become
 unreadable or their signatures fail: raise the format's version instead of rewriting them.
@@ -45,6 +45,8 @@ for _source in sorted((FOLDER / "documents").glob("*.json")):
 
 def files(family: str) -> dict[str, bytes]:
     """Return the three golden files of a family: manifest, JSON and binary plan."""
+    if family not in DOCUMENTS:
+        raise SystemExit(f"no golden document of {family}: see CONTRIBUTING, Adding a family")
     plan = families.family(family).room("plan").Plan.from_document(DOCUMENTS[family])
     with tempfile.TemporaryDirectory() as folder:
         place = Store(folder, TrustedKeys.of(SIGNER))

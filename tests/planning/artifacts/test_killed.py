@@ -113,7 +113,7 @@ CALLS = ("open", "write", "fsync", "link", "replace", "unlink", "mkdir", "close"
 
 @pytest.mark.parametrize("action", ["publish", "rollback", "prune"])
 def test_dying_before_any_system_call_leaves_everything_readable(tally, signer, tmp_path, action):
-    """Every single step of the action is once the last one."""
+    """Each step of the action in turn is the last one."""
     store = Store(tmp_path / "plans", TrustedKeys.of(signer), temporary_max_age_s=0.0)
     for i in range(3):
         tally.publish(store, signer, tally.tally_plan(str(i)))
@@ -193,7 +193,7 @@ def test_publishers_at_once_share_no_version_and_lose_none(publishers, signer, t
         assert store.verify("ticks", version).ok
 
 
-def test_retention_beside_publishers_never_takes_a_payload_away(publishers, signer, tmp_path):
+def test_retention_among_publishers_never_removes_a_needed_payload(publishers, signer, tmp_path):
     """Publishers reuse payloads (equal plans) that retention is about to delete."""
     logs = [f"log-{i}" for i in range(3)]
     for log in logs:

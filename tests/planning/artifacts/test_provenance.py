@@ -12,14 +12,7 @@ import pytest
 
 from planning import families
 from planning.artifacts.provenance import code_digest, covered, digest_of, sources
-
-APPS = {
-    "sifter": "region_frequencies",
-    "lira": "statistics_grid",
-    "attributes": "attribute_profile",
-    "joins": "match_histogram",
-    "fit": "operator_statistics",
-}
+from spark_apps import STATISTICS_APPS
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +21,7 @@ def modules() -> dict[str, bytes]:
 
 
 def touched(modules: Mapping[str, bytes], package: str) -> dict[str, bytes]:
-    """Return the modules with a line more in each one of a module or package."""
+    """Return the modules, with one more line in each that belongs to a module or package."""
     inside = [n for n in modules if n == package or n.startswith(f"{package}.")]
     assert inside, f"{package} is not among the modules"
     return {**modules, **{name: modules[name] + b"\n# changed\n" for name in inside}}
@@ -41,7 +34,7 @@ def test_what_can_change_the_plans_changes_the_digest(
     before = digest_of(name, modules)
     rooms = ("parameters", "model", "statistics", "planner", "path", "plan")
     shared = ("planning.sampling", "planning.samples", "planning.streams", "planning.stages.local")
-    apps = (f"spark_apps.{APPS[name]}", "spark_apps.validate", "spark_apps.reading")
+    apps = (f"spark_apps.{STATISTICS_APPS[name]}", "spark_apps.validate", "spark_apps.reading")
     for part in (*(f"planning.{name}.{room}" for room in rooms), *shared, *apps, "expectations"):
         assert digest_of(name, touched(modules, part)) != before, part
 
@@ -56,12 +49,12 @@ def test_nothing_else_does(name: str, modules: dict[str, bytes]) -> None:
         f"planning.{name}.figures", f"planning.{name}.demo", f"planning.{name}.simulate",
         *shown, *around,
         *(f"planning.{other}" for other in others),
-        *(f"spark_apps.{APPS[other]}" for other in others),
+        *(f"spark_apps.{STATISTICS_APPS[other]}" for other in others),
     ):  # fmt: skip
         assert digest_of(name, touched(modules, part)) == before, part
 
 
-def test_a_module_that_a_planner_imports_counts_wherever_it_lies(
+def test_a_module_that_a_planner_imports_counts_wherever_it_is(
     modules: dict[str, bytes],
 ) -> None:
     planner = modules["planning.sifter.planner"] + b"\nfrom planning.report import write_report\n"
@@ -78,8 +71,8 @@ def test_no_module_of_a_family_hides_what_it_imports(name: str, modules: dict[st
     assert [n for n in inside if any(word in modules[n] for word in hidden)] == []
 
 
-def test_the_digest_is_the_same_wherever_the_packages_lie(tmp_path: Path) -> None:
-    """As installed: no checkout, no working directory, line ends of another system."""
+def test_the_digest_is_the_same_wherever_the_packages_are(tmp_path: Path) -> None:
+    """As installed: no checkout, no working directory, line endings of another system."""
     modules = sources()
     root = Path(str(importlib.resources.files("planning"))).parent
     for name, source in modules.items():

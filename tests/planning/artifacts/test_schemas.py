@@ -15,7 +15,7 @@ def test_the_committed_schemas_are_current():
     folder = ROOT / "docs" / "schemas"
     current = {f"{name}.schema.json": schemas.text(s) for name, s in schemas.schemas().items()}
     committed = {p.name: p.read_text(encoding="utf-8") for p in folder.glob("*.schema.json")}
-    assert committed == current
+    assert committed == current, "run python -m planning.artifacts.schemas docs/schemas"
 
 
 def test_every_schema_is_a_schema():

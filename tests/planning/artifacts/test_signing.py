@@ -116,7 +116,7 @@ def test_a_stranger_cannot_borrow_a_trusted_key_id(house, tmp_path):
 
 
 @pytest.mark.parametrize("signature", ["%%%", "AAAA", "A" * 88])
-def test_a_signature_that_is_none_is_refused(house, signature):
+def test_what_is_not_a_signature_is_refused(house, signature):
     forged = msgspec.structs.replace(house.publish(), signature=signature)
     house.store.manifest_path("ticks", 1).write_bytes(msgspec.json.encode(forged, order="sorted"))
     with pytest.raises(SignatureError, match="does not match its content"):

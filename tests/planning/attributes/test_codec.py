@@ -84,7 +84,7 @@ def test_corrupted_bytes_are_refused() -> None:
     assert refused > 150  # the others changed a number or a name, which the manifest's digest tells
 
 
-def test_sizes_are_checked_before_memory_is_taken() -> None:
+def test_sizes_are_checked_before_memory_is_allocated() -> None:
     """A bomb of zeros, and more points than any plan has."""
     plan = planned(SAMPLES, method="periods")
     head, points, data = msgspec.msgpack.decode(plan.to_bytes()[4:])

@@ -1,4 +1,4 @@
-"""The demo stream: batches that last, and plans that beat dropping tuples."""
+"""The demo stream: repeatable batches, and plans that beat dropping tuples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_demo_stream_is_planned_and_beats_tuple_dropping(method: str) -> Non
         assert outcome.loss_ratio < 0.6
 
 
-def test_demo_batches_are_lasting_and_their_own(tmp_path: Path) -> None:
+def test_demo_batches_are_repeatable_and_distinct(tmp_path: Path) -> None:
     machines = demo_definition("attributes")
     first = demo.land(UPath(tmp_path), 3, machines)
     assert first.read_bytes() == demo.land(UPath(tmp_path / "again"), 3, machines).read_bytes()

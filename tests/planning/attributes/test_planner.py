@@ -1,4 +1,4 @@
-"""What the planner says of its plan is true."""
+"""What the planner says about its plan is true."""
 
 from __future__ import annotations
 

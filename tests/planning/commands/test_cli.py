@@ -76,7 +76,7 @@ def test_plan_then_look_diff_roll_back_and_verify(place: Path) -> None:
     assert headgate(place, "verify", "ticks", "--all").returncode == 0
 
 
-def test_queries_may_lie_below_the_home_that_an_option_names(tmp_path: Path) -> None:
+def test_queries_may_be_below_the_home_that_an_option_names(tmp_path: Path) -> None:
     from upath import UPath
 
     from planning.sifter import demo
@@ -356,7 +356,7 @@ def test_a_wrong_suite_of_expectations_is_found_before_spark(
     assert "ok" not in result.stdout
 
 
-def test_a_limit_of_age_needs_a_column_to_look_at(tmp_path: Path) -> None:
+def test_an_age_limit_needs_a_column_to_look_at(tmp_path: Path) -> None:
     file, result = checked_with(tmp_path, "max_age_s: 60")
     assert f"{file}:13: samples.max_age_s must be given with samples.time_column" in result.stderr
     with file.open("a", encoding="utf-8") as more:

@@ -1,4 +1,4 @@
-"""What a plan does to rates it has not seen, beside the alternatives."""
+"""What a plan does to rates it has not seen, compared with the alternatives."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_new_plan_is_trusted_again() -> None:
     assert controller.drift.recent.evidence == 0
 
 
-def test_cost_is_told_apart_per_tuple_and_per_comparison() -> None:
+def test_cost_per_tuple_and_cost_per_comparison_are_told_apart() -> None:
     rng = np.random.default_rng(2)
     cost = MeasuredCost(None)
     assert cost.affordable(1.0, 100) == np.inf
@@ -133,7 +133,7 @@ def test_cost_is_told_apart_per_tuple_and_per_comparison() -> None:
     assert cost.per_comparison_s == pytest.approx(2e-9, rel=0.05)
 
 
-def test_batches_without_comparisons_tell_what_a_tuple_costs() -> None:
+def test_batches_without_comparisons_show_what_a_tuple_costs() -> None:
     cost = MeasuredCost(2e-9)
     for _ in range(10_000):  # so long that nothing is left of any comparison
         cost.observe(100, 0, 3e-4)

@@ -1,4 +1,4 @@
-"""What a definition of this family must have, and how its mistakes are told."""
+"""What a definition of this family must have, and how its mistakes are reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_thresholds_are_in_order():
         ({"parameters": {"lowest_threshold": 500}}, 7, "must be below highest_threshold"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(wrong, line, told):
+def test_a_mistake_is_reported_with_its_line(wrong, line, told):
     lines = {("attributes",): 3, ("queries", "inline", 0): 5, ("parameters", "lowest_threshold"): 7}
     with pytest.raises(DefinitionError) as caught:
         parse(document(**wrong), "cars.yaml", lines)

@@ -1,4 +1,4 @@
-"""A plan on positions it has not seen, beside random dropping."""
+"""A plan on positions it has not seen, compared with random dropping."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Clock:
 
 @pytest.fixture
 def house(tally, tmp_path):
-    """A store with a signer that it trusts, and a clock that stands shortly after publication."""
+    """A store with a signer that it trusts, and a clock set to shortly after publication."""
     signer = SigningKey.load_or_create(tmp_path / "keys")
     store = Store(tmp_path / "plans", TrustedKeys.load(tmp_path / "keys"))
 

@@ -96,7 +96,7 @@ def test_several_processes_share_one_budget(tmp_path, patience_s):
 
 
 class Clock:
-    """Seconds that pass by a quarter of a millisecond at every look, and nowhere else."""
+    """A clock that advances a quarter of a millisecond at every reading, and only then."""
 
     now = 0.0
 

@@ -141,7 +141,7 @@ def test_a_failing_shedder_lets_items_pass_and_is_counted(house, client, caplog,
     assert shedder.offer(BATCH).tolist() == [False, False, True, True]
 
 
-def test_a_batch_that_is_none_does_not_raise(house, client):
+def test_what_is_not_a_batch_does_not_raise(house, client):
     house.publish()
     client.poll()
     shedder = RunningShedder(client, load=0.5)

@@ -67,7 +67,7 @@ def test_the_load_returns_to_one_after_the_burst():
     assert throttle.load == 1.0
 
 
-def test_the_floor_is_never_undercut_and_left_again():
+def test_the_load_never_falls_below_the_floor_and_leaves_it_again():
     throttle = FeedForwardThrottle(capacity_per_s=1.0, window_s=1.0, floor=0.01)
     for i in range(1, 100):
         throttle.observe(i / 10, 1_000_000, 0)

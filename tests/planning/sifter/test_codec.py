@@ -115,7 +115,7 @@ def test_a_document_that_is_no_tree_is_refused():
             codec.read_partition({**document, "cut": cuts}, "sifter statistics")
 
 
-def test_a_plan_that_cuts_an_axis_it_has_not_is_refused(plan):
+def test_a_plan_that_cuts_an_axis_it_does_not_have_is_refused(plan):
     document = plan.to_document()
     cut_tree = document["partition"]
     far = [2 if axis >= 0 else axis for axis in cut_tree["dimension"]]

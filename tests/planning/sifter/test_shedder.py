@@ -176,7 +176,7 @@ def test_budget_holds_over_any_window(z, make, entries_of):
 
 
 def drifted(z, seed, make, entries_of):
-    """Shed data whose frequencies the plan has learned from only 200 samples."""
+    """Shed data whose frequencies the plan learned from only 200 samples."""
     workload = Workload(Settings(data="SKEW", query="SKEW", queries=200), seed)
     definition = make(entries_of(workload.queries), {"regions": 50})
     points = workload.tuples(200)

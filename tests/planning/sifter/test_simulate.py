@@ -1,4 +1,4 @@
-"""Simulation: what queries really get, beside random dropping."""
+"""Simulation: what queries really get, compared with random dropping."""
 
 import numpy as np
 import pytest

@@ -34,7 +34,7 @@ def test_the_clock_is_that_of_the_machine_unless_one_is_given(tmp_path: Path) ->
     assert run.read("validation")["success"]
 
 
-def test_a_rule_that_could_not_be_checked_is_said_to_be(tmp_path: Path) -> None:
+def test_a_rule_that_could_not_be_checked_is_reported(tmp_path: Path) -> None:
     definition = CASES[0].lay_out(tmp_path).definition()
     broken: dict[str, Any] = {**failure(NEWEST, None, {}, rows=3), "error": "no such column"}
     made = batch_rules.report(

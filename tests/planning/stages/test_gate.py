@@ -21,7 +21,7 @@ NOW = "2026-01-02T03:04:05Z"
 
 @pytest.fixture
 def planned(planned_demos: dict[str, Any], tmp_path: Path) -> tuple[Home, Run]:
-    """A home of one's own with the sifter's demo stream, planned up to its candidate."""
+    """A separate home with the sifter's demo stream, planned up to its candidate."""
     shutil.copytree(str(planned_demos["sifter"].home.root), tmp_path / "home")
     home = Home.at(tmp_path / "home")
     return home, Run.of(home, "ticks", "batch-0")

@@ -40,7 +40,7 @@ def test_a_run_skips_until_the_interval_is_over_and_doubles_it(attributes: Any) 
     assert reevaluate.due(home, definition, NOON_S + interval + 2 * interval)[0]
 
 
-def test_a_refused_plan_was_a_look_too(attributes: Any) -> None:
+def test_a_refused_plan_counts_as_an_evaluation_too(attributes: Any) -> None:
     home, definition, run = attributes
     run.write("verdict", {**gate.gate(home, run), "decision": "refuse"})
     assert publish.publish(home, run, created_at=NOON) is None

@@ -1,4 +1,4 @@
-"""A run is self-contained: what changes beside it after collect does not reach its plan."""
+"""A run is self-contained: what changes around it after collect does not reach its plan."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ def test_queries_are_those_of_the_collection(
     assert plans[0] == plans[1]
 
 
-def test_a_run_without_a_file_of_queries_has_none_among_its_inputs(
+def test_a_run_without_a_query_file_has_none_among_its_inputs(
     tmp_path: Path, planned_demos: dict[str, Any]
 ) -> None:
     planned = planned_demos["joins"]
     assert not any(path.name.startswith("queries") for path in planned.run.folder.iterdir())
 
 
-def test_a_missing_file_of_queries_uses_no_samples_up(tmp_path: Path) -> None:
+def test_a_missing_query_file_uses_up_no_samples(tmp_path: Path) -> None:
     home = Home.at(tmp_path / "home")
     with pytest.raises(InvalidInput, match=r"queries\.file must be readable, got .*absent\.jsonl"):
         collected(home, tmp_path / "streams", "absent.jsonl")
