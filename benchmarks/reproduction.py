@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.figures import Figure as Measured
 from planning import families
 from planning.pictures import svg
 
@@ -105,6 +106,13 @@ class Page:
         file = f"{self.family}-{name}.svg"
         (self.folder / file).write_bytes(svg(draw, width))
         self._lines += ["", f"![{name}]({file})"]
+
+    def figure(self, figure: Measured, text: str = "") -> None:
+        """Show a measured figure in its own section: its table, and its curves if it has any."""
+        self.section(figure.title, text)
+        self.table(figure.name, figure.columns, figure.rows)
+        if figure.has_curves:
+            self.plot(figure.name, figure.draw, width=5.0 + 3.5 * (len(figure.panels) - 1))
 
     def curves(
         self, name: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], **axes: Any

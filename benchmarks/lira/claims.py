@@ -11,11 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.figures import PRINTED, Figure
 from benchmarks.lira.experiments import (
     DISTRIBUTIONS,
     PAPERS_REGIONS_BY_DENSITY,
-    PRINTED,
-    Table,
     error_ratio,
 )
 from benchmarks.reproduction import Claim
@@ -31,7 +30,7 @@ BYTES_PER_REGION = 16  # three floats for the square, one for its throttler
 LAST_M = 25.0  # "as Δ gets closer to its maximum"
 NEAR_ONE = 0.95  # "as z gets closer to 1"
 NOT_NEAR_ZERO_M = 25.0  # "unless the fairness threshold is close to zero"
-Tables = Mapping[str, Table]
+Tables = Mapping[str, Figure]
 
 
 def claims(tables: Tables) -> list[Claim]:
@@ -75,7 +74,7 @@ def _times(ratios: FloatArray | list[float]) -> str:
     return ", ".join(f"{ratio:.3g}x" for ratio in ratios)
 
 
-def _figure_1(table: Table) -> list[Claim]:
+def _figure_1(table: Figure) -> list[Claim]:
     f, d = table.column("f measured"), table.column("Δ, m")
     slope = -np.diff(f) / np.diff(d)
     end = d >= d[-1] - LAST_M
@@ -91,12 +90,12 @@ def _figure_1(table: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _relative(table: Table, ours: str, z: float) -> list[float]:
+def _relative(table: Figure, ours: str, z: float) -> list[float]:
     """Return the errors of the three baselines over those of ``ours``."""
     return [error_ratio(table.at(z, name), table.at(z, ours)) for name in BASELINES]
 
 
-def _figure_4(table: Table) -> list[Claim]:
+def _figure_4(table: Figure) -> list[Claim]:
     loads = table.column("z")
     ours, grid = table.column("LIRA"), table.column("Lira-Grid")
     drop, uniform = table.column("Random Drop"), table.column("Uniform Δ")
@@ -140,7 +139,7 @@ def _figure_4(table: Table) -> list[Claim]:
     return rows
 
 
-def _figure_5(position: Table, containment: Table) -> Claim:
+def _figure_5(position: Figure, containment: Figure) -> Claim:
     pairs = [
         (a, b)
         for z in STATED_RATIOS
@@ -174,7 +173,7 @@ def _figures_6_and_7(tables: Tables) -> list[Claim]:
     return rows
 
 
-def _figure_8(table: Table) -> list[Claim]:
+def _figure_8(table: Figure) -> list[Claim]:
     mine = {name: table.column(name) for name in DISTRIBUTIONS}
     theirs = {name: table.column(name + PRINTED) for name in DISTRIBUTIONS}
     most = max(float(np.nanmax(c)) for c in theirs.values()) - 1
@@ -196,7 +195,7 @@ def _figure_8(table: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_9(table: Table) -> list[Claim]:
+def _figure_9(table: Figure) -> list[Claim]:
     names = table.columns[1:]
     errors = {name: table.column(name) for name in names}
     first = [_lowered(e[0], e[1]) for e in errors.values()]
@@ -223,7 +222,7 @@ def _percents(values: list[float]) -> str:
     return ", ".join(f"{value:.0%}" for value in values)
 
 
-def _figure_10(table: Table) -> list[Claim]:
+def _figure_10(table: Figure) -> list[Claim]:
     deviation, uniform = table.column("D_ev LIRA"), table.column("D_ev Uniform Δ")
     variation, even = table.column("C_ov LIRA"), table.column("C_ov Uniform Δ")
     return [
@@ -236,7 +235,7 @@ def _figure_10(table: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_11(table: Table) -> Claim:
+def _figure_11(table: Figure) -> Claim:
     some = table.column("Δ⇔, m") >= NOT_NEAR_ZERO_M
     spread = {name: table.column(name)[some] for name in table.columns[1:]}
     ranges = {name: float(c.max() / c.min()) for name, c in spread.items()}
@@ -250,7 +249,7 @@ def _figure_11(table: Table) -> Claim:
     )  # fmt: skip
 
 
-def _figure_12(table: Table) -> list[Claim]:
+def _figure_12(table: Figure) -> list[Claim]:
     few, many = table.columns[1], table.columns[3]
     gap = float(np.nanmax(table.column(few + PRINTED) / table.column(many + PRINTED)))
     own = float(np.nanmax(table.column(few) / table.column(many)))
@@ -266,7 +265,7 @@ def _figure_12(table: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_13(table: Table) -> list[Claim]:
+def _figure_13(table: Figure) -> list[Claim]:
     position, containment = table.column("E_P, m"), table.column("E_C")
     return [
         Claim("Figure 13", "E_P rises with the query side length w",
@@ -278,7 +277,7 @@ def _figure_13(table: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_14(table: Table) -> list[Claim]:
+def _figure_14(table: Figure) -> list[Claim]:
     rows = []
     for (regions, side), stated in STATED_MS.items():
         ms = table.at(regions, f"α = {side}")
@@ -297,7 +296,7 @@ def _figure_14(table: Table) -> list[Claim]:
     return rows
 
 
-def _table_3(table: Table) -> list[Claim]:
+def _table_3(table: Figure) -> list[Claim]:
     paper, circle = table.column("paper")[:-1], table.column("πR²")[:-1]
     touched = table.column("regions touched")
     same = bool((np.abs(paper - circle) < 0.1).all())

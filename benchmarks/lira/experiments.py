@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import PRINTED, Figure, Panel
 from benchmarks.lira.bench import QueryErrors, Result
 from benchmarks.lira.placement import place_by_density, place_evenly, touched
 from benchmarks.lira.recorded import Tracks
@@ -25,47 +26,8 @@ from planning.lira.printed.gridreduce import grid_reduce_sums
 from planning.lira.stations import Stations
 
 DISTRIBUTIONS: tuple[Distribution, ...] = ("proportional", "inverse", "random")
-PRINTED = ", printed"  # ends the name of a column next to our plan's
 PAPERS_TABLE_3 = {1.0: 3.1, 2.0: 12.5, 3.0: 28.2, 4.0: 50.2, 5.0: 78.5}
 PAPERS_REGIONS_BY_DENSITY = 41.0
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One pair of axes: which columns are drawn over the first one."""
-
-    y_label: str
-    columns: Sequence[str]
-    log: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One figure or table: its rows, and how they are drawn.
-
-    >>> table = Table("t", "", "l", ("l", "E_C"), [(25, 0.5), (64, 0.25)], [])
-    >>> table.column("E_C").tolist(), table.at(64, "E_C")
-    ([0.5, 0.25], 0.25)
-    """
-
-    name: str
-    title: str
-    x_label: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[float]]
-    panels: Sequence[Panel]
-    log_x: bool = False
-    dashed: Sequence[str] = ()  # columns
-    apart: int = 0  # last rows that are not points of the curves
-
-    def column(self, name: str) -> FloatArray:
-        """Return one column."""
-        place = list(self.columns).index(name)
-        return np.array([row[place] for row in self.rows], dtype=np.float64)
-
-    def at(self, x: float, name: str) -> float:
-        """Return a column where the first one is ``x``."""
-        return float(self.column(name)[list(self.column(self.columns[0])).index(x)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +51,13 @@ QUICK = Scale(1500, 1200, 120, (0.3, 0.5, 0.75), (25, 100, 250), (10.0, 50.0, 95
 TRACK_LOADS = (0.3, 0.4, 0.5, 0.6, 0.75)
 
 
-def figure_1(scene: Scene, scale: Scale) -> list[Table]:
+def figure_1(scene: Scene, scale: Scale) -> list[Figure]:
     """f(Δ): updates relative to Δmin, measured, and its convex hull."""
     curve = scene.curve
     rows = list(zip(curve.thresholds, curve.raw, curve.hull, strict=True))[::5]
     names = ("f measured", "f convex")
     return [
-        Table("figure-01", "Figure 1: updates over the inaccuracy threshold",
+        Figure("figure-01", "Figure 1: updates over the inaccuracy threshold",
               "inaccuracy threshold Δ, m", ("Δ, m", *names), rows,
               [Panel("updates relative to Δmin", names)], dashed=names[1:])
     ]  # fmt: skip
@@ -115,7 +77,7 @@ def all_methods(scene: Scene, queries: FloatArray, z: float) -> dict[str, Result
     }
 
 
-def figures_4_to_7(scene: Scene, scale: Scale) -> list[Table]:
+def figures_4_to_7(scene: Scene, scale: Scale) -> list[Figure]:
     """E_P and E_C of all methods over z, for each query distribution."""
     tables = []
     for figure, distribution in zip((5, 6, 7), DISTRIBUTIONS, strict=True):
@@ -133,9 +95,9 @@ def figures_4_to_7(scene: Scene, scale: Scale) -> list[Table]:
 def _over_z(
     figure: int, error: str, distribution: Distribution, names: Sequence[str],
     rows: Sequence[Sequence[float]],
-) -> Table:  # fmt: skip
+) -> Figure:  # fmt: skip
     unit = "mean position error E_P, m" if figure == 4 else "mean containment error E_C"
-    return Table(
+    return Figure(
         f"figure-{figure:02d}", f"Figure {figure}: {error} over z, {distribution.capitalize()}",
         "throttle fraction z", ("z", *names), rows, [Panel(unit, names, log=True)],
     )  # fmt: skip
@@ -165,7 +127,7 @@ def _with_printed(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(column for name in names for column in (name, name + PRINTED))
 
 
-def figures_8_and_9(scene: Scene, scale: Scale) -> list[Table]:
+def figures_8_and_9(scene: Scene, scale: Scale) -> list[Figure]:
     """Lira-Grid relative to LIRA, and LIRA's E_C, over the number of regions."""
     loads = (0.3, 0.5, 0.75)
     asked = {name: scene.queries(name, scale.queries) for name in DISTRIBUTIONS}
@@ -186,10 +148,10 @@ def figures_8_and_9(scene: Scene, scale: Scale) -> list[Table]:
     names = tuple(f"z = {z}" for z in loads)
     pairs = _with_printed(DISTRIBUTIONS)
     return [
-        Table("figure-08", "Figure 8: E_C of Lira-Grid relative to LIRA over l, z = 0.5",
+        Figure("figure-08", "Figure 8: E_C of Lira-Grid relative to LIRA over l, z = 0.5",
               "shedding regions l", ("l", *pairs), relative,
               [Panel("E_C of Lira-Grid / E_C of LIRA", pairs)], log_x=True),
-        Table("figure-09", "Figure 9: E_C of LIRA over l", "shedding regions l", ("l", *names),
+        Figure("figure-09", "Figure 9: E_C of LIRA over l", "shedding regions l", ("l", *names),
               absolute, [Panel("mean containment error E_C", names, log=True)], log_x=True),
     ]  # fmt: skip
 
@@ -203,7 +165,7 @@ def error_ratio(other: float, ours: float) -> float:
     return other / ours if ours > 0 else float("nan")
 
 
-def figure_10(scene: Scene, scale: Scale) -> list[Table]:
+def figure_10(scene: Scene, scale: Scale) -> list[Figure]:
     """Fairness among queries: D_ev and C_ov of containment over the fairness threshold."""
     queries = scene.queries("proportional", scale.queries)
     uniform = scene.bench.uniform(queries, 0.75, scene.curve).errors
@@ -218,14 +180,14 @@ def figure_10(scene: Scene, scale: Scale) -> list[Table]:
         tuple(f"{symbol} {name}" for name in ("LIRA", "Uniform Δ")) for symbol in ("D_ev", "C_ov")
     )
     return [
-        Table("figure-10", "Figure 10: fairness among queries over Δ⇔, z = 0.75",
+        Figure("figure-10", "Figure 10: fairness among queries over Δ⇔, z = 0.75",
               "fairness threshold Δ⇔, m", ("Δ⇔, m", *deviation, *variation), rows,
               [Panel("standard deviation D_ev", deviation, log=True),
                Panel("coefficient of variance C_ov", variation)])
     ]  # fmt: skip
 
 
-def figure_11(scene: Scene, scale: Scale) -> list[Table]:
+def figure_11(scene: Scene, scale: Scale) -> list[Figure]:
     """E_P over the fairness threshold for several z."""
     queries = scene.queries("proportional", scale.queries)
     loads = (0.3, 0.5, 0.75, 0.9)
@@ -238,13 +200,13 @@ def figure_11(scene: Scene, scale: Scale) -> list[Table]:
     ]  # fmt: skip
     names = tuple(f"z = {z}" for z in loads)
     return [
-        Table("figure-11", "Figure 11: E_P of LIRA over the fairness threshold",
+        Figure("figure-11", "Figure 11: E_P of LIRA over the fairness threshold",
               "fairness threshold Δ⇔, m", ("Δ⇔, m", *names), rows,
               [Panel("mean position error E_P, m", names, log=True)])
     ]  # fmt: skip
 
 
-def figure_12(scene: Scene, scale: Scale) -> list[Table]:
+def figure_12(scene: Scene, scale: Scale) -> list[Figure]:
     """E_C of Uniform Δ relative to LIRA over l, for two ratios of queries to nodes."""
     counts = (scale.queries, 10 * scale.queries)
     asked = [scene.queries("proportional", count) for count in counts]
@@ -259,13 +221,13 @@ def figure_12(scene: Scene, scale: Scale) -> list[Table]:
         rows.append((regions, *ratios))
     names = _with_printed([f"m = {count}" for count in counts])
     return [
-        Table("figure-12", "Figure 12: E_C of Uniform Δ relative to LIRA over l, z = 0.5",
+        Figure("figure-12", "Figure 12: E_C of Uniform Δ relative to LIRA over l, z = 0.5",
               "shedding regions l", ("l", *names), rows,
               [Panel("E_C of Uniform Δ / E_C of LIRA", names)], log_x=True)
     ]  # fmt: skip
 
 
-def figure_13(scene: Scene, scale: Scale) -> list[Table]:
+def figure_13(scene: Scene, scale: Scale) -> list[Figure]:
     """E_P and E_C of LIRA over the query side length."""
     rows = []
     for side in (250.0, 500.0, 1000.0, 1500.0, 2000.0):
@@ -273,14 +235,14 @@ def figure_13(scene: Scene, scale: Scale) -> list[Table]:
         ours = _plan_errors(scene, queries, 0.5)
         rows.append((side, ours.position, ours.containment))
     return [
-        Table("figure-13", "Figure 13: errors of LIRA over the query side length, z = 0.5",
+        Figure("figure-13", "Figure 13: errors of LIRA over the query side length, z = 0.5",
               "query side length w, m", ("w, m", "E_P, m", "E_C"), rows,
               [Panel("mean position error E_P, m", ["E_P, m"]),
                Panel("mean containment error E_C", ["E_C"])])
     ]  # fmt: skip
 
 
-def figure_14(scene: Scene, scale: Scale) -> list[Table]:
+def figure_14(scene: Scene, scale: Scale) -> list[Figure]:
     """Time of the adaptation step over l for several grids (GRIDREDUCE, exact throttlers)."""
     sides = (64, 128, 256, 512)
     queries = scene.queries("proportional", scale.queries)
@@ -294,7 +256,7 @@ def figure_14(scene: Scene, scale: Scale) -> list[Table]:
         rows.append((regions, *times))
     names = tuple(f"α = {side}" for side in sides)
     return [
-        Table("figure-14", "Figure 14: time of the adaptation step over l", "shedding regions l",
+        Figure("figure-14", "Figure 14: time of the adaptation step over l", "shedding regions l",
               ("l", *names), rows, [Panel("adaptation step, ms", names, log=True)], log_x=True)
     ]  # fmt: skip
 
@@ -306,7 +268,7 @@ def _step_ms(nodes: FloatArray, queries: FloatArray, scene: Scene, regions: int)
     return (time.process_time() - start) * 1e3
 
 
-def table_3(scene: Scene, scale: Scale) -> list[Table]:
+def table_3(scene: Scene, scale: Scale) -> list[Figure]:
     """Regions per station: the paper's numbers, πR²·l/A, and what a disc actually touches.
 
     The last row is placement by density, under the mean radius.
@@ -336,13 +298,13 @@ def table_3(scene: Scene, scale: Scale) -> list[Table]:
     rows.append(row(by_density, PAPERS_REGIONS_BY_DENSITY))
     names = ("paper", "πR²", "πR²·l/A", "regions touched")
     return [
-        Table("table-03", "Table 3: regions per station; the last row is placement by density",
+        Figure("table-03", "Table 3: regions per station; the last row is placement by density",
               "station radius R, km", ("R, km", *names), rows,
               [Panel("regions per station", names)], dashed=names[1:2], apart=1)
     ]  # fmt: skip
 
 
-def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Table:
+def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Figure:
     """Measure recorded tracks against Random Drop and Uniform Δ."""
     rows = []
     for z in TRACK_LOADS:
@@ -357,7 +319,7 @@ def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Table:
         )  # fmt: skip
     names = ("Random Drop", "Uniform Δ", "LIRA")
     position, containment = tuple(f"E_P {n}, m" for n in names), tuple(f"E_C {n}" for n in names)
-    return Table(
+    return Figure(
         tracks.name, f"Recorded tracks: {tracks.name}", "throttle fraction z",
         ("z", *position, *containment, "updates LIRA"), rows,
         [Panel("mean position error E_P, m", position, log=True),
@@ -365,7 +327,7 @@ def recorded(tracks: Tracks, scene: Scene, queries: FloatArray) -> Table:
     )  # fmt: skip
 
 
-EXPERIMENTS: tuple[Callable[[Scene, Scale], list[Table]], ...] = (
+EXPERIMENTS: tuple[Callable[[Scene, Scale], list[Figure]], ...] = (
     figure_1, figures_4_to_7, figures_8_and_9, figure_10, figure_11, figure_12, figure_13,
     figure_14, table_3,
 )  # fmt: skip

@@ -7,7 +7,6 @@ each figure a CSV table and a plot. Recorded tracks are added where there are an
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from benchmarks import datasets
+from benchmarks.figures import Figure
 from benchmarks.lira.claims import claims
-from benchmarks.lira.experiments import EXPERIMENTS, FULL, PRINTED, QUICK, Table, recorded
+from benchmarks.lira.experiments import EXPERIMENTS, FULL, QUICK, recorded
 from benchmarks.lira.recorded import Tracks, load_tracks
 from benchmarks.lira.scene import Scene
 from benchmarks.reproduction import Page
@@ -42,12 +42,12 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     page = Page(folder, "lira", "LIRA, reproduced", introduction)
     progress(f"Driving {scale.cars} cars for {scale.seconds} s")
     scene = Scene(SEED, cars=scale.cars, seconds=scale.seconds, warm_up=scale.warm_up)
-    tables: dict[str, Table] = {}
+    tables: dict[str, Figure] = {}
     for experiment in EXPERIMENTS:
         progress(experiment.__name__.replace("_", " ").capitalize())
         for table in experiment(scene, scale):
             tables[table.name] = table
-            show(page, table)
+            page.figure(table)
     page.claim(*claims(tables))
     for tracks in load_tracks(datasets.folder()):
         progress(f"Recorded tracks, {tracks.name}")
@@ -55,49 +55,11 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     return page.write()
 
 
-def show(page: Page, table: Table) -> None:
-    """Put one table on the page, with its plot."""
-    page.section(table.title)
-    page.table(table.name, table.columns, table.rows)
-    page.plot(table.name, partial(draw, table), width=5.0 + 3.5 * (len(table.panels) - 1))
-
-
-def draw(table: Table, figure: Any) -> None:
-    """Draw a table's panels side by side, each with its legend above."""
-    panels = figure.subplots(1, len(table.panels), squeeze=False)[0]
-    for axes, panel in zip(panels, table.panels, strict=True):
-        for name in panel.columns:
-            _draw_column(table, name, axes)
-        axes.set(xlabel=table.x_label, ylabel=panel.y_label)
-        if panel.log:
-            axes.set_yscale("log")
-        if table.log_x:
-            x = table.column(table.columns[0])
-            axes.set_xscale("log")
-            axes.set_xticks(x, [f"{value:g}" for value in x])
-            axes.set_xticks([], minor=True)
-        axes.grid()
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-
-
-def _draw_column(table: Table, name: str, axes: Any) -> None:
-    """Draw one curve, dashed in our plan's colour if it is its printed counterpart."""
-    x, y = table.column(table.columns[0]), table.column(name)
-    on_curve = len(x) - table.apart
-    ours = name.removesuffix(PRINTED)
-    drawn = {line.get_label(): line.get_color() for line in axes.get_lines()}
-    style = "--" if name != ours or name in table.dashed else "-"
-    (line,) = axes.plot(
-        x[:on_curve], y[:on_curve], style, marker="o", label=name, color=drawn.get(ours)
-    )
-    axes.plot(x[on_curve:], y[on_curve:], "*", color=line.get_color(), markersize=9)
-
-
 def _show_tracks(page: Page, tracks: Tracks) -> None:
     """Measure recorded tracks and draw their map."""
     scene = tracks.scene()
     queries = tracks.queries(scene)
-    show(page, recorded(tracks, scene, queries))
+    page.figure(recorded(tracks, scene, queries))
     middle = tracks.trace.positions[:, tracks.trace.ticks // 2].astype(np.float64)
     plan = scene.plan(queries, 0.5)
     page.text("Regions, objects (dots) and queries (frames) at z = 0.5:")

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks.figures import Figure
 from benchmarks.reproduction import Claim
-from benchmarks.sifter.experiments import Figure
 from benchmarks.sifter.scene import LABELS, PAPER, WORKLOADS
 
 WITHIN = 10.0  # percentage points
@@ -71,8 +71,8 @@ def _skew_figure(figures: Figures, symbol: str, workload: str) -> Figure:
 
 def _best_improvement(figure: Figure, labels: Sequence[str] = THE_PAPERS) -> list[float]:
     """Return, along the axis, by how many per cent the best partitioner's QoS exceeds random's."""
-    best = np.max([figure.line(label) for label in labels], axis=0)
-    return [float(v) for v in 100.0 * (best / figure.line("random") - 1.0)]
+    best = np.max([figure.column(label) for label in labels], axis=0)
+    return [float(v) for v in 100.0 * (best / figure.column("random") - 1.0)]
 
 
 def _mean_improvement(figures: Figures, workload: str) -> float:
@@ -122,7 +122,7 @@ def _improvement_claims(figures: Figures) -> list[Claim]:
 def _ranking(figures: Figures, workload: str) -> list[str]:
     """Return the paper's partitioners from best to worst, by QoS over both skew axes."""
     pair = [_skew_figure(figures, symbol, workload) for symbol in "GL"]
-    quality = {label: np.mean([f.line(label).mean() for f in pair]) for label in THE_PAPERS}
+    quality = {label: np.mean([f.column(label).mean() for f in pair]) for label in THE_PAPERS}
     return sorted(quality, key=lambda label: -quality[label])
 
 
@@ -144,7 +144,7 @@ def _order_claims(figures: Figures) -> list[Claim]:
     falls = []
     for workload in SKEWED:
         figure = _skew_figure(figures, "G", workload)
-        above = 100.0 * (figure.line("UGRID") / figure.line("random") - 1.0)
+        above = 100.0 * (figure.column("UGRID") / figure.column("random") - 1.0)
         falls.append((float(above[0]), float(above[-1])))
     return [
         *made,
@@ -165,8 +165,8 @@ def _no_best_claim(figures: Figures) -> Claim:
     for data, query in WORKLOADS:
         for symbol in "GL":
             figure = _skew_figure(figures, symbol, f"{data}/{query}")
-            best = np.max([figure.line(label) for label in THE_PAPERS], axis=0)
-            ahead += (figure.line(LABELS["cost_tree"]) >= best).tolist()
+            best = np.max([figure.column(label) for label in THE_PAPERS], axis=0)
+            ahead += (figure.column(LABELS["cost_tree"]) >= best).tolist()
     leaders = sorted({_ranking(figures, workload)[0] for workload in SKEWED})
     return Claim("Figure 4", "none of the four partitioners is best under all workloads",
                  f"best by workload: {', '.join(leaders)}; the cost tree is ahead of all four at "
@@ -178,7 +178,7 @@ def _region_claims(figures: Figures) -> list[Claim]:
     figure = figures["figure-5-data_equi_depth"]
     heavy = figure.at(16, "z = 0.1"), figure.at(100, "z = 0.1")
     mild = figure.at(100, "z = 0.9") - figure.at(16, "z = 0.9")
-    rise = figure.line("z = 0.1")
+    rise = figure.column("z = 0.1")
     steps = (rise[2] - rise[0]) / 12, (rise[-1] - rise[2]) / 84
     return [
         Claim("Figure 5", "z = 0.1: 25 % above random dropping at l = 16, 50 % at l = 100",
@@ -229,9 +229,9 @@ def _load_and_fairness_claims(figures: Figures) -> list[Claim]:
     load = figures["figure-8-data_equi_depth"]
     bends = []
     for workload in SKEWED:
-        line = load.line(workload)
+        line = load.column(workload)
         bends.append(((line[1] - line[0]) / 0.2, (line[-1] - line[-2]) / 0.2))
-    even = load.line("UNIF/UNIF")
+    even = load.column("UNIF/UNIF")
     straight = np.linspace(even[0], even[-1], len(even))
     fair, size = figures["figure-9"], figures["figure-10"]
     from_to = fair.at(0.1, "z = 0.3"), fair.at(0.9, "z = 0.3")

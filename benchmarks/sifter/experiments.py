@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import Figure, lines
 from benchmarks.sifter import recorded
 from benchmarks.sifter.scene import LABELS, PAPER, WORKLOADS, Scene, drawn, flown
 from planning.arrays import FloatArray
@@ -30,28 +31,6 @@ REGIONS = (4, 9, 16, 36, 64, 100)
 DEFAULT = Settings(data="SKEW", query="UNIF", slope=(2 / 3, 4 / 3))
 BY_LOAD = tuple(f"z = {z}" for z in LOADS)
 IMPROVEMENT = "improvement over random dropping, %"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A table whose first column is the horizontal axis; each other column is a line."""
-
-    name: str
-    title: str
-    x_label: str
-    y_label: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[float | str, ...], ...]
-    logarithmic: bool = False
-
-    def line(self, column: str) -> FloatArray:
-        """Return one column, along the horizontal axis."""
-        place = self.columns.index(column)
-        return np.array([row[place] for row in self.rows], dtype=np.float64)
-
-    def at(self, x: float, column: str) -> float:
-        """Return the value of a line at one place on the horizontal axis."""
-        return float(self.line(column)[[row[0] for row in self.rows].index(x)])
 
 
 @dataclass(frozen=True)
@@ -84,7 +63,7 @@ def figure_3(effort: Effort) -> list[Figure]:
         ("data equi-depth, tuples", float(max(by_count))),
     )
     return [
-        Figure("figure-3", "Figure 3: flexible partitionings, l = 2 to 32", "",
+        lines("figure-3", "Figure 3: flexible partitionings, l = 2 to 32", "",
                "largest region over smallest", ("approximation of", "at most"), rows)
     ]  # fmt: skip
 
@@ -100,7 +79,7 @@ def figure_4(effort: Effort) -> list[Figure]:
                 measure = partial(_qualities, PARTITIONERS, 16, 0.5)
                 rows.append((value, *_mean(effort, settings, measure)))
             figures.append(
-                Figure(
+                lines(
                     name=f"figure-4-{symbol}-{data}-{query}",
                     title=f"Figure 4, {skew.replace('_', ' ')}: {data}/{query}, l = 16, z = 0.5",
                     x_label=f"{skew.replace('_', ' ')} {symbol}",
@@ -122,7 +101,7 @@ def figure_5(effort: Effort) -> list[Figure]:
         ]
         title = f"Figure 5: {LABELS[name]}, SKEW/UNIF"
         figures.append(
-            Figure(f"figure-5-{name}", title, "number of regions l", IMPROVEMENT,
+            lines(f"figure-5-{name}", title, "number of regions l", IMPROVEMENT,
                    ("l", *BY_LOAD), tuple(rows))
         )  # fmt: skip
     return figures
@@ -143,9 +122,9 @@ def figures_6_and_7(effort: Effort) -> list[Figure]:
         decide.append((regions, *rates))
     columns = ("l", *(LABELS[n] for n in PARTITIONERS))
     return [
-        Figure("figure-6", "Figure 6: construction from 1,000 samples and 1,000 queries",
+        lines("figure-6", "Figure 6: construction from 1,000 samples and 1,000 queries",
                "number of regions l", "milliseconds", columns, tuple(build)),
-        Figure("figure-7", "Figure 7: decisions in batches", "number of regions l",
+        lines("figure-7", "Figure 7: decisions in batches", "number of regions l",
                "million tuples per second", columns, tuple(decide)),
     ]  # fmt: skip
 
@@ -163,8 +142,8 @@ def growth(effort: Effort) -> list[Figure]:
         rows.append((size, *times))
     columns = ("size", "samples, with 1,000 queries", "queries, with 1,000 samples")
     return [
-        Figure("growth", "Growth of construction: cost tree, l = 100", "samples, or queries",
-               "milliseconds", columns, tuple(rows), logarithmic=True)
+        lines("growth", "Growth of construction: cost tree, l = 100", "samples, or queries",
+               "milliseconds", columns, tuple(rows), log=True)
     ]  # fmt: skip
 
 
@@ -180,7 +159,7 @@ def figure_8(effort: Effort) -> list[Figure]:
         ]  # fmt: skip
         rows = tuple((z, *values) for z, *values in zip(LOADS, *lines, strict=True))
         figures.append(
-            Figure(f"figure-8-{partitioner}", f"Figure 8: {LABELS[partitioner]}, l = 16",
+            lines(f"figure-8-{partitioner}", f"Figure 8: {LABELS[partitioner]}, l = 16",
                    "throttle fraction z", "overall QoS", ("z", *names), rows)
         )  # fmt: skip
     return figures
@@ -193,7 +172,7 @@ def figure_9(effort: Effort) -> list[Figure]:
         measure = partial(_improvements, "data_equi_depth", 16, fairness_threshold=delta)
         rows.append((delta, *_mean(effort, DEFAULT, measure)))
     return [
-        Figure("figure-9", "Figure 9: DEDP, SKEW/UNIF, l = 16", "fairness threshold Δ",
+        lines("figure-9", "Figure 9: DEDP, SKEW/UNIF, l = 16", "fairness threshold Δ",
                IMPROVEMENT, ("Δ", *BY_LOAD), tuple(rows))
     ]  # fmt: skip
 
@@ -205,7 +184,7 @@ def figure_10(effort: Effort) -> list[Figure]:
         settings = replace(DEFAULT, side=(side, side))
         rows.append((side, *_mean(effort, settings, partial(_improvements, "data_equi_depth", 16))))
     return [
-        Figure("figure-10", "Figure 10: DEDP, SKEW/UNIF, l = 16", "query side length",
+        lines("figure-10", "Figure 10: DEDP, SKEW/UNIF, l = 16", "query side length",
                IMPROVEMENT, ("side", *BY_LOAD), tuple(rows))
     ]  # fmt: skip
 
@@ -225,7 +204,7 @@ def real_data(effort: Effort) -> list[Figure]:
                 by_seed.append(scene.losses(scene.plan(name, regions), LOADS))
         rows = tuple((LABELS[n], *np.mean(v, axis=0).tolist()) for n, v in losses.items())
         figures.append(
-            Figure(f"flights-{regions}", f"Flights of 2013, 1,000 queries, l = {regions}", "",
+            lines(f"flights-{regions}", f"Flights of 2013, 1,000 queries, l = {regions}", "",
                    "loss over random dropping", ("partitioner", *BY_LOAD), rows)
         )  # fmt: skip
     return figures

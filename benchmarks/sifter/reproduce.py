@@ -7,15 +7,15 @@ each figure a CSV table and a plot.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.figures import Figure
 from benchmarks.reproduction import Page
 from benchmarks.sifter.claims import claims
-from benchmarks.sifter.experiments import EXPERIMENTS, FULL, QUICK, Figure
+from benchmarks.sifter.experiments import EXPERIMENTS, FULL, QUICK
 from benchmarks.sifter.scene import drawn
 from planning.sifter import figures as pictures
 from planning.sifter.demo import Settings
@@ -50,24 +50,9 @@ def reproduce(folder: Path, quick: bool, progress: Progress = print) -> Path:
     )
     page.plot("plan", _plan_picture, width=10.0)
     for figure in figures:
-        page.section(figure.title, f"{figure.y_label[0].upper()}{figure.y_label[1:]}.")
-        page.table(figure.name, figure.columns, figure.rows)
-        if not isinstance(figure.rows[0][0], str):  # texts do not make a horizontal axis
-            page.plot(figure.name, partial(_lines, figure))
+        label = figure.panels[0].y_label
+        page.figure(figure, f"{label[0].upper()}{label[1:]}.")
     return page.write()
-
-
-def _lines(figure: Figure, canvas: Any) -> None:
-    """Draw one line per column."""
-    axes = canvas.subplots()
-    x = [row[0] for row in figure.rows]
-    for name in figure.columns[1:]:
-        axes.plot(x, figure.line(name), marker="o", label=name)
-    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
-    if figure.logarithmic:
-        axes.set(xscale="log", yscale="log")
-    axes.grid()
-    canvas.legend(loc="outside right upper")
 
 
 def _plan_picture(canvas: Any) -> None:

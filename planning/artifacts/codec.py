@@ -70,7 +70,8 @@ def encode_binary(plan: Plan, family_name: str) -> bytes:
     """Return the binary envelope of a plan."""
     family(family_name)
     if family_name not in FAMILY_IDS:
-        raise InvalidInput(f"family {family_name} must have an id, got none; add the next number to FAMILY_IDS")
+        remedy = "add the next number to FAMILY_IDS"
+        raise InvalidInput(f"family {family_name} must have an id, got none; {remedy}")
     payload = plan.to_bytes()
     return _header(FAMILY_IDS[family_name], payload) + payload
 

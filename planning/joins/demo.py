@@ -20,8 +20,7 @@ from planning.joins.model import Tuples, merge
 from planning.joins.parameters import Parameters
 
 SCENARIO = 11
-DURATION_S = 60.0
-RATE_PER_S = 100.0
+DURATION_S, RATE_PER_S = 60.0, 100.0
 BAD_EVERY = 3_000
 CHUNK = 4096
 

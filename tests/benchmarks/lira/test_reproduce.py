@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.figures import Figure
 from benchmarks.lira import claims, experiments
-from benchmarks.lira.reproduce import show
 from benchmarks.reproduction import Page, claims_of
 
 TINY = replace(
@@ -30,7 +30,7 @@ DIFFER = {
 
 
 @pytest.fixture(scope="module")
-def tables(scene: Any) -> dict[str, experiments.Table]:
+def tables(scene: Any) -> dict[str, Figure]:
     return {t.name: t for experiment in experiments.EXPERIMENTS for t in experiment(scene, TINY)}
 
 
@@ -41,7 +41,7 @@ def page(tmp_path: Any) -> Page:
 
 def test_every_figure_is_a_table_and_a_plot_with_labels(tables, page, tmp_path):
     for table in tables.values():
-        show(page, table)
+        page.figure(table)
         assert (tmp_path / f"lira-{table.name}.svg").stat().st_size > 1000
         lines = (tmp_path / f"lira-{table.name}.csv").read_text(encoding="utf-8").splitlines()
         assert len(lines) == len(table.rows) + 1
@@ -94,7 +94,7 @@ def test_verdicts_follow_the_numbers(tables):
     assert _verdict(tables | {"figure-13": rising}, "E_C falls").startswith("differs: ")
 
 
-def _verdict(tables: dict[str, experiments.Table], words: str) -> str:
+def _verdict(tables: dict[str, Figure], words: str) -> str:
     (claim,) = [c for c in claims.claims(tables) if words in c.stated]
     return claim.verdict
 

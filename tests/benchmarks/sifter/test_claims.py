@@ -1,7 +1,7 @@
 """Claims say what was measured, whatever the paper states."""
 
+from benchmarks.figures import lines as curves
 from benchmarks.sifter.claims import _improvement_claims, _order_claims
-from benchmarks.sifter.experiments import Figure
 from benchmarks.sifter.scene import WORKLOADS
 
 
@@ -10,7 +10,7 @@ def skewed(name, **lines):
     columns = ("x", "random", "UGRID", "DEDP", "QEDP", "QDPart", "cost tree")
     full = {"random": [0.5, 0.5]} | lines
     table = [[2.0, 10.0], *(full.get(label, full["random"]) for label in columns[1:])]
-    return Figure(name, name, "x", "QoS", columns, tuple(zip(*table, strict=True)))
+    return curves(name, name, "x", "QoS", columns, tuple(zip(*table, strict=True)))
 
 
 def test_claims_follow_the_figures_not_the_paper():
