@@ -86,7 +86,7 @@ class Figure:
         axes.plot(x[on_curve:], y[on_curve:], "*", color=line.get_color(), markersize=9)
 
 
-def lines(
+def curves(
     name: str,
     title: str,
     x_label: str,
@@ -97,7 +97,7 @@ def lines(
 ) -> Figure:
     """Return a figure of one panel in which every further column is a line.
 
-    >>> lines("f", "", "l", "QoS", ("l", "ours"), [(4, 0.5)]).panels[0].columns
+    >>> curves("f", "", "l", "QoS", ("l", "ours"), [(4, 0.5)]).panels[0].columns
     ('ours',)
     """
     panel = Panel(y_label, tuple(columns[1:]), log=log)

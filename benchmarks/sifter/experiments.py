@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.figures import Figure, lines
+from benchmarks.figures import Figure, curves
 from benchmarks.sifter import recorded
 from benchmarks.sifter.scene import LABELS, PAPER, WORKLOADS, Scene, drawn, flown
 from planning.arrays import FloatArray
@@ -63,7 +63,7 @@ def figure_3(effort: Effort) -> list[Figure]:
         ("data equi-depth, tuples", float(max(by_count))),
     )
     return [
-        lines("figure-3", "Figure 3: flexible partitionings, l = 2 to 32", "",
+        curves("figure-3", "Figure 3: flexible partitionings, l = 2 to 32", "",
                "largest region over smallest", ("approximation of", "at most"), rows)
     ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def figure_4(effort: Effort) -> list[Figure]:
                 measure = partial(_qualities, PARTITIONERS, 16, 0.5)
                 rows.append((value, *_mean(effort, settings, measure)))
             figures.append(
-                lines(
+                curves(
                     name=f"figure-4-{symbol}-{data}-{query}",
                     title=f"Figure 4, {skew.replace('_', ' ')}: {data}/{query}, l = 16, z = 0.5",
                     x_label=f"{skew.replace('_', ' ')} {symbol}",
@@ -101,7 +101,7 @@ def figure_5(effort: Effort) -> list[Figure]:
         ]
         title = f"Figure 5: {LABELS[name]}, SKEW/UNIF"
         figures.append(
-            lines(f"figure-5-{name}", title, "number of regions l", IMPROVEMENT,
+            curves(f"figure-5-{name}", title, "number of regions l", IMPROVEMENT,
                    ("l", *BY_LOAD), tuple(rows))
         )  # fmt: skip
     return figures
@@ -122,9 +122,9 @@ def figures_6_and_7(effort: Effort) -> list[Figure]:
         decide.append((regions, *rates))
     columns = ("l", *(LABELS[n] for n in PARTITIONERS))
     return [
-        lines("figure-6", "Figure 6: construction from 1,000 samples and 1,000 queries",
+        curves("figure-6", "Figure 6: construction from 1,000 samples and 1,000 queries",
                "number of regions l", "milliseconds", columns, tuple(build)),
-        lines("figure-7", "Figure 7: decisions in batches", "number of regions l",
+        curves("figure-7", "Figure 7: decisions in batches", "number of regions l",
                "million tuples per second", columns, tuple(decide)),
     ]  # fmt: skip
 
@@ -142,7 +142,7 @@ def growth(effort: Effort) -> list[Figure]:
         rows.append((size, *times))
     columns = ("size", "samples, with 1,000 queries", "queries, with 1,000 samples")
     return [
-        lines("growth", "Growth of construction: cost tree, l = 100", "samples, or queries",
+        curves("growth", "Growth of construction: cost tree, l = 100", "samples, or queries",
                "milliseconds", columns, tuple(rows), log=True)
     ]  # fmt: skip
 
@@ -159,7 +159,7 @@ def figure_8(effort: Effort) -> list[Figure]:
         ]  # fmt: skip
         rows = tuple((z, *values) for z, *values in zip(LOADS, *lines, strict=True))
         figures.append(
-            lines(f"figure-8-{partitioner}", f"Figure 8: {LABELS[partitioner]}, l = 16",
+            curves(f"figure-8-{partitioner}", f"Figure 8: {LABELS[partitioner]}, l = 16",
                    "throttle fraction z", "overall QoS", ("z", *names), rows)
         )  # fmt: skip
     return figures
@@ -172,7 +172,7 @@ def figure_9(effort: Effort) -> list[Figure]:
         measure = partial(_improvements, "data_equi_depth", 16, fairness_threshold=delta)
         rows.append((delta, *_mean(effort, DEFAULT, measure)))
     return [
-        lines("figure-9", "Figure 9: DEDP, SKEW/UNIF, l = 16", "fairness threshold Δ",
+        curves("figure-9", "Figure 9: DEDP, SKEW/UNIF, l = 16", "fairness threshold Δ",
                IMPROVEMENT, ("Δ", *BY_LOAD), tuple(rows))
     ]  # fmt: skip
 
@@ -184,7 +184,7 @@ def figure_10(effort: Effort) -> list[Figure]:
         settings = replace(DEFAULT, side=(side, side))
         rows.append((side, *_mean(effort, settings, partial(_improvements, "data_equi_depth", 16))))
     return [
-        lines("figure-10", "Figure 10: DEDP, SKEW/UNIF, l = 16", "query side length",
+        curves("figure-10", "Figure 10: DEDP, SKEW/UNIF, l = 16", "query side length",
                IMPROVEMENT, ("side", *BY_LOAD), tuple(rows))
     ]  # fmt: skip
 
@@ -204,7 +204,7 @@ def real_data(effort: Effort) -> list[Figure]:
                 by_seed.append(scene.losses(scene.plan(name, regions), LOADS))
         rows = tuple((LABELS[n], *np.mean(v, axis=0).tolist()) for n, v in losses.items())
         figures.append(
-            lines(f"flights-{regions}", f"Flights of 2013, 1,000 queries, l = {regions}", "",
+            curves(f"flights-{regions}", f"Flights of 2013, 1,000 queries, l = {regions}", "",
                    "loss over random dropping", ("partitioner", *BY_LOAD), rows)
         )  # fmt: skip
     return figures

@@ -1,6 +1,6 @@
 """Claims say what was measured, whatever the paper states."""
 
-from benchmarks.figures import lines as curves
+from benchmarks.figures import curves
 from benchmarks.sifter.claims import _improvement_claims, _order_claims
 from benchmarks.sifter.scene import WORKLOADS
 
