@@ -260,7 +260,7 @@ def test_every_family_has_a_statistics_app(repository):
 
     assert set(STATISTICS_APPS) == set(families.NAMES)
     for app in STATISTICS_APPS.values():
-        assert (repository / "spark_apps" / app).is_file()
+        assert (repository / "spark_apps" / f"{app}.py").is_file()
 
 
 def test_a_scheduled_run_that_is_not_due_is_skipped(definition, empty_home, context, monkeypatch):
