@@ -86,4 +86,4 @@ def test_what_is_spoilt_is_refused_or_harmless(name: str, form: str) -> None:
             refused += 1
         except Exception as error:
             pytest.fail(f"{what}: {type(error).__name__}: {error}")
-    assert refused > 0.3 * tried, f"only {refused} of {tried} spoilt plans were refused"
+    assert refused > max(100, 0.3 * tried), f"only {refused} of {tried} spoilt plans were refused"
