@@ -85,18 +85,20 @@ def encode(column: Any) -> Encoded:
         return Encoded(values, True)
     if kind == "U":
         return _text(array)
-    if kind in "ST":
-        return _text(array.astype(np.str_))
+    if kind == "S":
+        return _text(np.char.decode(array, "utf-8", "replace"))
     return _mixed_kinds(np.asarray(array, dtype=object))
 
 
 def _text(array: NDArray[Any], null: NDArray[np.bool_] | None = None) -> Encoded:
-    texts = np.ascontiguousarray(array)
+    texts = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     hashes = np.empty(len(texts))
     length = np.zeros(len(texts), dtype=np.int64)
     width = texts.dtype.itemsize // 4
     if width and len(texts):
-        _hash_text(texts.view(np.uint32).reshape(len(texts), width), hashes, length)
+        points = texts.view(np.uint32).reshape(len(texts), width)
+        points.flags.writeable = False  # compiled code treats the two kinds as two types
+        _hash_text(points, hashes, length)
     if null is not None:
         hashes[null] = np.nan
         length[null] = NULL_LENGTH
@@ -166,25 +168,6 @@ def _joined(parts: list[Encoded]) -> Encoded:
     )
 
 
-def columns_of(batch: Any) -> dict[str, Any]:
-    """Return a batch (mapping of columns, Arrow table, or sequence of rows) as columns.
-
-    >>> columns_of([{"a": 1}, {"a": 2, "b": "x"}])
-    {'a': [1, 2], 'b': [None, 'x']}
-    """
-    if isinstance(batch, Mapping):
-        return dict(batch)
-    if hasattr(batch, "column_names"):
-        return {name: batch.column(name) for name in batch.column_names}
-    if isinstance(batch, Sequence):
-        names = dict.fromkeys(name for row in batch for name in row)
-        return {name: [row.get(name) for row in batch] for name in names}
-    raise InvalidInput(
-        f"a batch must be a mapping of columns, an Arrow table or a list of rows, "
-        f"got {type(batch).__name__}"
-    )
-
-
 def length_of(columns: Mapping[str, Any]) -> int:
     """Return the common number of rows; columns of different lengths are an error."""
     lengths = {name: len(c.values if isinstance(c, Encoded) else c) for name, c in columns.items()}
@@ -193,27 +176,20 @@ def length_of(columns: Mapping[str, Any]) -> int:
     return next(iter(lengths.values()), 0)
 
 
-@numba.njit(cache=True)
-def _fold(keys: IntArray, codes: FloatArray) -> None:
-    """Fold another column into combined row keys, in place (order of columns matters).
-
-    Partial sums are added in the order of these keys, so a different hash would change the last
-    bits of published statistics.
-    """
-    bits = codes.view(np.int64)
-    for i in range(len(keys)):
-        key = np.uint64(keys[i]) * GOLDEN + np.uint64(bits[i])
-        key ^= key >> np.uint64(31)
-        key *= SECOND_MULTIPLIER
-        keys[i] = np.int64(key ^ (key >> np.uint64(29)))
-
-
 def row_keys(columns: Sequence[Encoded], rows: int) -> IntArray:
-    """Return one 64-bit key per row over some columns: equal keys, equal values."""
-    keys = np.full(rows, 17, dtype=np.int64)
+    """Return one 64-bit key per row over some columns: equal keys, equal values.
+
+    The order of columns matters. Partial sums are added in the order of these keys, so a different
+    hash would change the last bits of published statistics.
+    """
+    keys = np.full(rows, 17, dtype=np.uint64)
     for column in columns:
-        _fold(keys, np.ascontiguousarray(column.values + 0.0))
-    return keys
+        keys *= GOLDEN
+        keys += (column.values + 0.0).view(np.uint64)
+        keys ^= keys >> np.uint64(31)
+        keys *= SECOND_MULTIPLIER
+        keys ^= keys >> np.uint64(29)
+    return keys.view(np.int64)
 
 
 def value_codes(column: Any) -> dict[str, float]:

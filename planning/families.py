@@ -17,6 +17,7 @@ module           contains
 ``codec``        the plan's two encodings: JSON document and compact bytes
 ``shedder``      ``Shedder(plan, load)``, a :class:`planning.shedder.BaseShedder`
 ``kernels``      compiled loops
+``memory``       optional: what outlives a plan, where it takes a module
 ``simulate``     ``evaluate(plan, samples, definition, loads) -> tuple[Outcome, ...]``
 ``figures``      ``draw(plan, axes)``; optional ``further(plan, samples, definition)``
 ``demo``         ``land(folder, batch, definition)``: generated samples of the demo stream
@@ -52,13 +53,18 @@ from typing import (
 
 from planning.arrays import BoolArray, Columns, IntArray
 from planning.errors import Mistake
+from planning.pacing import UNLIMITED
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
     from upath import UPath
 
+    from planning.batches import Batch, Schema
     from planning.home import Home
     from planning.sections import Attribute, FamilyParameters, Gate, Queries, Samples, Validity
+    from planning.shedder import Decision
 
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
 SOLVER_STATUS = r"exact|within \d[\d.e-]*( expected)?|heuristic"
@@ -187,23 +193,52 @@ class ItemCounts(Protocol):
 
 
 class Shedder(Protocol):
-    """Decides on batches and single items; never raises into the data path."""
+    """Decides on batches and single items: a :class:`planning.shedder.BaseShedder`."""
+
+    WEIGHTED: ClassVar[bool]
 
     @property
     def counters(self) -> ItemCounts:
         """What has been counted so far."""
 
+    @property
+    def schema(self) -> Schema:
+        """The columns that are read."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts that are shed, the columns of the mask; none where items are."""
+
     def offer(self, batch: Any) -> BoolArray:
-        """Decide on a batch: True where an item, or a part of it, is kept."""
+        """Decide on a batch of any form: True where an item, or a part of it, is kept."""
 
     def offer_one(self, item: Any) -> bool | BoolArray:
         """Decide on one item, or on every part of it."""
 
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on a batch that has been read, by keys if it has draws, within a limit."""
+
+    def units(self, batch: Batch) -> int:
+        """Return how much a batch offers, in the family's unit."""
+
     def set_load(self, load: float) -> None:
         """Follow a new load."""
 
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load."""
+    def adopt(self, old: Any) -> None:
+        """Take over from the shedder of an older plan what outlives it."""
+
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return made-up columns of ordinary items."""
+
+    def nothing(self, rows: int) -> BoolArray:
+        """Return the mask that keeps nothing of so many items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +323,7 @@ class PlanRoom(Protocol):
 class ShedderRoom(Protocol):
     """``planning.<family>.shedder``."""
 
-    def Shedder(self, plan: Plan, load: float) -> Shedder:
+    def Shedder(self, plan: Plan, load: float, **options: Any) -> Shedder:
         """Return a shedder that follows a plan at a load."""
 
 

@@ -14,6 +14,8 @@ from planning.errors import check_between
 ONE_BITS = 32
 ONE = 1 << ONE_BITS
 """An item, in units of credit."""
+UNLIMITED = 1 << 62
+"""A limit that never bites."""
 GOLDEN = 2654435769  # 2**32 / golden ratio
 
 

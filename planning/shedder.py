@@ -1,4 +1,4 @@
-"""What the shedders of all families share: the plan they follow, and how they count.
+"""What the shedders of all families share: the plan they follow, what they read and how they count.
 
 A family's ``Shedder`` in ``planning/<family>/shedder.py`` derives from :class:`BaseShedder`.
 """
@@ -6,23 +6,49 @@ A family's ``Shedder`` in ``planning/<family>/shedder.py`` derives from :class:`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from planning.arrays import IntArray
+import numpy as np
+from numpy.typing import NDArray
+
+from planning import batches
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.batches import Batch, Refusal, Schema
+from planning.pacing import UNLIMITED
 
 AnyPlan = TypeVar("AnyPlan")
 AnySetting = TypeVar("AnySetting")
 AnyLoad = TypeVar("AnyLoad")
 
 
+class Decision(NamedTuple):
+    """What a shedder decided on a batch.
+
+    ``keep`` has one row per item, and one column per part where the family sheds parts. ``units``
+    is how much passes, in the family's unit; ``cut`` is how much the plan would have let pass
+    beyond the limit. ``weight`` is 1 / (probability of being kept) of every kept item and 0
+    elsewhere, if asked for.
+    """
+
+    keep: BoolArray
+    units: int
+    cut: int = 0
+    weight: FloatArray | None = None
+
+
 class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
     """Follows a plan at a load.
 
-    A family prepares for a plan in ``_install``, takes its setting in ``set_load``, and adds
-    ``offer``, ``offer_one`` and ``counters``.
+    A family prepares for a plan in ``_install``, takes its setting in ``set_load``, decides in
+    ``decide``, and takes over what outlives a plan in ``adopt``.
     """
+
+    UNIT: ClassVar[str] = "items"
+    """What loads, capacities and budgets count."""
+
+    WEIGHTED: ClassVar[bool] = False
+    """Whether a kept item has a probability of being kept, so that it can carry a weight."""
 
     _plan: AnyPlan
     _setting: AnySetting
@@ -47,14 +73,84 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
         """The load being followed."""
         return self._load
 
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The columns that are read."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts that are shed, the columns of the mask; none where items are."""
+        return ()
+
+    @abstractmethod
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return made-up columns of ordinary items, to try the plan on before it is in force."""
+
     @abstractmethod
     def set_load(self, load: AnyLoad) -> None:
-        """Follow a new load; the counters carry on."""
+        """Follow a new load; credits and counters carry on."""
 
-    def swap(self, plan: AnyPlan) -> None:
-        """Follow a new plan at the same load."""
-        self._install(plan)
-        self.set_load(self._load)
+    @abstractmethod
+    def adopt(self, old: Self) -> None:
+        """Take over from the shedder of an older plan what outlives it; at a cost of a few arrays.
+
+        This happens on the data path, between two batches.
+        """
+
+    @abstractmethod
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on a batch that has been read.
+
+        Parameters
+        ----------
+        draws
+            One number per item from the hash of its key (:mod:`planning.keys`): the decision is
+            then a pure function of plan, load, item and draw, as far as the family has no state.
+        most
+            Units that may pass; what is cut beyond it follows the plan's own order.
+        weighted
+            Whether to return weights.
+        """
+
+    def units(self, batch: Batch) -> int:
+        """Return how much a batch offers, in the family's unit."""
+        return batch.rows
+
+    def offer(self, batch: Any) -> BoolArray:
+        """Decide on a batch of any form: True where an item, or a part of it, is kept.
+
+        Never raises because of the data: what cannot be read is dropped and counted.
+        """
+        try:
+            read = batches.read(batch, self.schema)
+            if read.rows:
+                return self.decide(read).keep
+        except Refusal as refusal:
+            return self._refused(refusal.rows)
+        return self.nothing(0)
+
+    def offer_one(self, item: Any) -> bool | BoolArray:
+        """Decide on one item, or on every part of it."""
+        keep = self.offer([item])
+        kept = keep[0] if len(keep) else self.nothing(1)[0]
+        return np.asarray(kept) if self.parts else bool(kept)
+
+    def nothing(self, rows: int) -> BoolArray:
+        """Return the mask that keeps nothing of so many items."""
+        shape = (rows, len(self.parts)) if self.parts else (rows,)
+        return np.zeros(shape, dtype=np.bool_)
+
+    def _refused(self, rows: int) -> BoolArray:
+        """Count items that cannot be read, and decide on them."""
+        return self.nothing(rows)
 
     @abstractmethod
     def _install(self, plan: AnyPlan) -> None:
@@ -65,7 +161,6 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 class ItemCounters:
     """Items offered and dropped, in as many rows as the family distinguishes.
 
-    >>> import numpy as np
     >>> ItemCounters(np.array([6, 4]), np.array([5, 0])).passed_fraction
     0.5
     """
@@ -78,15 +173,3 @@ class ItemCounters:
         """Fraction of all offered items that were kept; 1 before the first."""
         offered = int(self.offered.sum())
         return 1.0 - int(self.dropped.sum()) / offered if offered else 1.0
-
-
-def batch_size(batch: Any) -> int:
-    """Return the number of items in a batch: columns by name, an array of rows, or a sequence.
-
-    >>> import numpy as np
-    >>> batch_size({"x": [1.0, 2.0], "y": [3.0, 4.0]}), batch_size(np.zeros((3, 2)))
-    (2, 3)
-    """
-    if isinstance(batch, Mapping):
-        return max((len(column) for column in batch.values()), default=0)
-    return len(batch)

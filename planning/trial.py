@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from upath import UPath
 
-from planning import families
+from planning import families, loads
 from planning.arrays import Columns
 from planning.artifacts import Published, TrustedKeys
 from planning.errors import InvalidInput, PlanningError
@@ -53,18 +53,21 @@ def outcomes(
     home: Home,
     definition: StreamDefinition,
     *,
-    loads: Sequence[float],
+    at: Sequence[str],
     samples: Path | None = None,
     version: int | None = None,
-) -> tuple[Outcome, ...]:
-    """Shed fresh samples with a published plan at several loads; compare with random dropping."""
+) -> list[dict[str, Any]]:
+    """Shed fresh samples with a published plan at several loads; compare with random dropping.
+
+    ``at`` are loads as :func:`planning.loads.parse` reads them; each record has its own.
+    """
     published = home.store().load(definition.stream, version)
-    return _shed(published, _columns(definition, samples), located(definition, home), loads)
-
-
-def as_row(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as a flat record."""
-    return asdict(outcome) | {"loss_ratio": outcome.loss_ratio}
+    wanted = [loads.parse(text, published.plan, open_low=True) for text in at]
+    done = _shed(published, _columns(definition, samples), located(definition, home), wanted)
+    return [
+        asdict(outcome) | {"load": load, "loss_ratio": outcome.loss_ratio}
+        for load, outcome in zip(wanted, done, strict=True)
+    ]
 
 
 def try_stream(home: Home, definition: StreamDefinition) -> Trial:
@@ -96,10 +99,10 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
 
 
 def _shed(
-    published: Published, samples: Columns, definition: StreamDefinition, loads: Sequence[float]
+    published: Published, samples: Columns, definition: StreamDefinition, at: Sequence[float]
 ) -> tuple[Outcome, ...]:
     evaluate = families.family(definition.family).room("simulate").evaluate
-    return evaluate(published.plan, samples, definition, loads)
+    return evaluate(published.plan, samples, definition, at)
 
 
 def run_of(home: Home, stream: str, version: int) -> Run | None:

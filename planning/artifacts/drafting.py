@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import planning
-from planning.artifacts import codec, manifest
+from planning.artifacts import codec, files, manifest
 from planning.artifacts.manifest import Encoding, Manifest, Payload, Payloads, Prediction, Validity
 from planning.artifacts.provenance import code_digest
 from planning.errors import ArtifactError, InvalidInput
@@ -61,8 +61,19 @@ def validity(given: Validity | Mapping[str, Any] | None) -> dict[str, Any]:
 
 def payloads(data: Mapping[Encoding, bytes]) -> Payloads:
     """Return what the manifest says about the encoded plan."""
+    for encoding in ENCODINGS:
+        check_size(f"the {encoding} plan", data[encoding], files.PAYLOAD_BYTES)
     described = {e: Payload(digest=digest(data[e]), bytes=len(data[e])) for e in ENCODINGS}
     return Payloads(json=described["json"], binary=described["binary"])
+
+
+def check_size(what: str, data: bytes, limit: int) -> None:
+    """Refuse to publish more than readers accept."""
+    if len(data) > limit:
+        raise InvalidInput(
+            f"{what} must have at most {limit} bytes, got {len(data)}; readers refuse larger ones; "
+            "plan with fewer regions, or shorten the definition"
+        )
 
 
 def digest(data: bytes) -> str:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ from pathlib import Path
 
 from upath import UPath
 
-from planning.errors import PlanningError, StoreError
+from planning.errors import ArtifactError, PlanningError, StoreError
 
 Location = str | os.PathLike[str] | UPath
 TEMPORARY = ".tmp-"
 LOCK = ".lock"
+SMALL_BYTES = 16 * 2**20  # at most, of a manifest, an acknowledgement or a key
+PAYLOAD_BYTES = 256 * 2**20  # at most, of an encoded plan
 
 
 def folder(location: Location) -> UPath:
@@ -65,10 +68,16 @@ def names(path: UPath) -> list[str]:
             return []
 
 
-def read(path: UPath) -> bytes:
-    """Return a file's bytes; a missing file raises ``FileNotFoundError``."""
+def read(path: UPath, limit: int = SMALL_BYTES) -> bytes:
+    """Return a file's bytes; a missing file raises ``FileNotFoundError``.
+
+    What is not a regular file (a folder, a FIFO, a device) and what has more than ``limit`` bytes
+    is an :class:`ArtifactError` before a byte is read, so that no file can block or flood a reader.
+    """
     with reaching(path, "read", expected=(FileNotFoundError,)):
-        return bytes(path.read_bytes())
+        data = (_read_local if is_local(path) else _read_remote)(path, limit)
+        _refuse_larger(path, len(data), limit)
+        return data
 
 
 def replace(path: UPath, data: bytes, mode: int = 0o644) -> None:
@@ -99,7 +108,7 @@ def create(path: UPath, data: bytes, mode: int = 0o644) -> bool:
             return False
         # Without conditional writes, one of two concurrent writers overwrites the other's file: the
         # one that does not read back its own bytes has lost.
-        return is_local(path) or path.read_bytes() == data
+        return is_local(path) or path.fs.cat_file(path.path, 0, len(data) + 1) == data
 
 
 def make(path: UPath) -> None:
@@ -116,11 +125,11 @@ def make(path: UPath) -> None:
 
 
 def remove(path: UPath) -> bool:
-    """Delete a file; return False if it was not there."""
+    """Delete a file; return False if no file is there."""
     with reaching(path, "deleted"):
         try:
             path.unlink()
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return False
         return True
 
@@ -157,6 +166,45 @@ def lock(path: UPath, *, exclusive: bool) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _read_local(path: UPath, limit: int) -> bytes:
+    # Without O_NONBLOCK, opening a FIFO waits for a writer.
+    handle = os.open(path.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_a_file(path)
+        _refuse_larger(path, status.st_size, limit)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(limit + 1)
+    finally:
+        os.close(handle)
+
+
+def _read_remote(path: UPath, limit: int) -> bytes:
+    info = path.fs.info(path.path)
+    if info.get("type") != "file":
+        raise _not_a_file(path)
+    size = info.get("size")
+    _refuse_larger(path, size or 0, limit)
+    # Many object stores refuse a range of an empty object.
+    return b"" if size == 0 else bytes(path.fs.cat_file(path.path, 0, limit + 1))
+
+
+def _not_a_file(path: UPath) -> ArtifactError:
+    return ArtifactError(
+        f"{path} must be a regular file, got something else (a folder, a FIFO or a device); remove "
+        "what is in its place"
+    )
+
+
+def _refuse_larger(path: UPath, size: int, limit: int) -> None:
+    if size > limit:
+        raise ArtifactError(
+            f"{path} must have at most {limit} bytes, got {size}; it is damaged or was replaced; "
+            "restore it, roll back, or publish again"
+        )
 
 
 def _temporary(target: Path, data: bytes, mode: int) -> Path:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from planning.arrays import FloatArray
 from planning.artifacts import codec, files
-from planning.errors import ArtifactError, InvalidInput, NoPlan
+from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 
 if TYPE_CHECKING:
     from planning.artifacts.reading import Reader
@@ -123,7 +123,7 @@ def verify(store: Reader, stream: str, version: int) -> Report:
     def attempt(name: str, action: Callable[[], T]) -> T | None:
         try:
             result = action()
-        except ArtifactError as error:
+        except (ArtifactError, StoreError) as error:
             checks.append(Check(name, False, str(error)))
             return None
         checks.append(Check(name, True))
@@ -233,12 +233,11 @@ def prune(store: Store, stream: str, keep: int) -> Pruned:
         for version in versions[-keep:]:
             try:
                 payloads = store.unverified(stream, version).payloads
-            except (ArtifactError, NoPlan) as error:
+            except (ArtifactError, NoPlan, StoreError) as error:
                 return Pruned((), 0, f"nothing was deleted: {error}")
             named |= {payloads.json.digest, payloads.binary.digest}
-        for version in versions[:-keep]:
-            files.remove(store.manifest_path(stream, version))
-        return Pruned(versions[:-keep], _drop_payloads(store, stream, named))
+        gone = [v for v in versions[:-keep] if files.remove(store.manifest_path(stream, v))]
+        return Pruned(tuple(gone), _drop_payloads(store, stream, named))
 
 
 def _drop_payloads(store: Store, stream: str, named: set[str]) -> int:

@@ -14,6 +14,7 @@ A version exists from the instant its manifest exists, and is never changed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from upath import UPath
@@ -25,10 +26,10 @@ from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import STREAM_PATTERN, Encoding, Manifest, Payload
 from planning.artifacts.manifest import decode as decode_manifest
 from planning.artifacts.signing import TrustedKeys, Unverified
-from planning.errors import ArtifactError, InvalidInput, NoPlan
+from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 from planning.families import Plan
 
-VERSION_FILE = re.compile(r"(\d{8,})\.json")
+VERSION_FILE = re.compile(r"(?!0{8}\.)([0-9]{8}|[1-9][0-9]{8,14})\.json")
 SUFFIX: dict[Encoding, str] = {"json": "json", "binary": "bin"}
 
 
@@ -161,12 +162,34 @@ class Reader:
         """Return the newest version above ``after`` that can be trusted, and what was skipped."""
         self.newest(stream)
         skipped: list[Broken] = []
-        for version in reversed([v for v in self.versions(stream) if v > after]):
-            try:
-                return LastGood(self.load(stream, version, encoding), tuple(skipped))
-            except (ArtifactError, NoPlan) as error:
-                skipped.append(Broken(f"{version:08d}", str(error)))
+        for version in self.newer(stream, after, encoding):
+            if isinstance(version, Published):
+                return LastGood(version, tuple(skipped))
+            skipped.append(version)
         return LastGood(None, tuple(skipped))
+
+    def newer(
+        self, stream: str, after: int = 0, encoding: Encoding = "binary"
+    ) -> Iterator[Published | Broken]:
+        """Yield the versions above ``after``, newest first, each read when it is asked for.
+
+        Whatever is wrong with the files of one version, the next lower one follows.
+
+        >>> from planning.examples import demo_store
+        >>> store, _ = demo_store("sifter", versions=3)
+        >>> store.manifest_path("ticks", 3).unlink()
+        >>> store.manifest_path("ticks", 3).mkdir()
+        >>> newer = store.newer("ticks", after=1)
+        >>> next(newer).name, next(newer).manifest.version, next(newer, None)
+        ('00000003', 2, None)
+        """
+        for version in reversed([v for v in self.versions(stream) if v > after]):
+            candidate: Published | Broken
+            try:
+                candidate = self.load(stream, version, encoding)
+            except Exception as error:  # a version that cannot be read must not hide the others
+                candidate = Broken(f"{version:08d}", str(error) or type(error).__name__)
+            yield candidate
 
     def history(self, stream: str) -> Listing[Manifest]:
         """Return all manifests, newest first, and the damaged ones with their problems."""
@@ -176,7 +199,7 @@ class Reader:
         for version in reversed(self.versions(stream)):
             try:
                 sound.append(self.manifest(stream, version))
-            except (ArtifactError, NoPlan) as error:
+            except (ArtifactError, NoPlan, StoreError) as error:
                 broken.append(Broken(f"{version:08d}", str(error)))
         return Listing(tuple(sound), tuple(broken))
 
@@ -185,7 +208,7 @@ class Reader:
         payload = manifest.payloads.of(encoding)
         path = self.payload_path(manifest.stream, payload, encoding)
         try:
-            data = files.read(path)
+            data = files.read(path, min(payload.bytes, files.PAYLOAD_BYTES))
         except FileNotFoundError:
             raise ArtifactError(
                 f"{path}, the {encoding} plan of version {manifest.version}, is missing; restore "
@@ -238,6 +261,6 @@ class Reader:
                 continue
             try:
                 sound.append(acknowledgement.decode(files.read(acks / name), str(acks / name)))
-            except ArtifactError as error:
+            except (ArtifactError, StoreError, FileNotFoundError) as error:
                 broken.append(Broken(name, str(error)))
         return Listing(tuple(sound), tuple(broken))

@@ -21,7 +21,7 @@ from planning.artifacts.files import Location
 from planning.artifacts.manifest import Encoding, GateVerdict, Manifest, Prediction, Validity
 from planning.artifacts.reading import Reader
 from planning.artifacts.signing import SigningKey, TrustedKeys, Unverified
-from planning.errors import ArtifactError, InvalidInput, NoPlan
+from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 from planning.families import Plan
 
 TEMPORARY_MAX_AGE_S = 3600.0
@@ -164,9 +164,9 @@ class Store(Reader):
         path = self.payload_path(draft.stream, draft.payloads.of(encoding), encoding)
         if files.is_local(path):
             try:
-                if files.read(path) == data:
+                if files.read(path, len(data)) == data:
                     return
-            except FileNotFoundError:
+            except (FileNotFoundError, ArtifactError, StoreError):
                 pass
         # Elsewhere it is always written again: its age protects it from a concurrent deletion.
         files.replace(path, data)
@@ -182,7 +182,9 @@ class Store(Reader):
                 msgspec.structs.replace(draft, version=(parent or 0) + 1, parent=parent)
             )
             path = self.manifest_path(draft.stream, signed.version)
-            if files.create(path, manifest.encode(signed)):
+            data = manifest.encode(signed)
+            drafting.check_size("the manifest", data, files.SMALL_BYTES)
+            if files.create(path, data):
                 return signed
 
     def _of_run(self, draft: Manifest, signer: SigningKey) -> Manifest | None:

@@ -17,7 +17,7 @@ from planning.errors import ArtifactError
 from planning.packing import Reader, converted, damaged, inflated, message, packed
 
 if TYPE_CHECKING:
-    from planning.attributes.plan import Plan
+    from planning.attributes.plan import Plan, Stream
 
 FORMAT = 1
 MAGIC = b"HGA1"
@@ -27,6 +27,7 @@ PACKED: dict[str, list[Any]] = {"ratio": [], "loss": [], "choice": []}
 """The fields that the bytes store separately from the document."""
 LONGEST_WINDOW = 10_000_000  # tuples; the shedder remembers each
 MOST_POINTS = 4096
+MOST_BYTES = 2**40  # of a tuple
 
 
 class StreamDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -173,6 +174,26 @@ def _fits_together(plan: Plan) -> bool:
         and bool(plan.choice.max(initial=0) < options)
         and bool((np.diff(plan.ratio) >= 0).all())
         and all(set(s.cid) <= set(plan.attributes) for s in plan.streams)
-        and all(bool((s.sizes >= 0).all()) for s in plan.streams)
-        and bool((plan.option_period >= 0).all())
+        and len(set(plan.attributes)) == attributes
+        and plan.stream_attribute in ("", *plan.attributes)
+        and _counts(plan.weight, plan.ratio, plan.loss)
+        and all(_sound(s) for s in plan.streams)
+        and max(s.full_bytes for s in plan.streams) > 0
+        and bool((plan.option_period >= 0).all() and plan.refresh >= 0)
+        and not np.isnan(plan.option_band).any()
     )
+
+
+def _sound(stream: Stream) -> bool:
+    """Whether a shedder can count the bytes and cycles of a stream."""
+    return (
+        stream.cycle_length >= 1
+        and _counts(stream.sizes, stream.scale, stream.score)
+        and 0 <= stream.header_bytes < MOST_BYTES
+        and sum(stream.sizes.tolist()) < MOST_BYTES
+    )
+
+
+def _counts(*arrays: NDArray[Any]) -> bool:
+    """Whether all numbers are finite and not negative."""
+    return all(bool((np.isfinite(a) & (a >= 0)).all()) for a in arrays)

@@ -9,6 +9,7 @@ need.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
@@ -16,41 +17,39 @@ import numpy as np
 
 from planning import hashing
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.attributes.plan import MIN_BAND
+from planning.pacing import ONE
 
 mixed = numba.njit(hashing.mixed)
 
 # Scores below are compared within one tuple only.
 UNSENT = 1e12  # nothing of this attribute has reached the receiver yet
 OVERDUE = 1e6  # times age: the refresh that was promised
-MIN_BAND = 0.01  # so that control can widen a band of 0
 MAX_GAIN = 6.0
 MIN_GAIN = -4.0
 GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
 HEADROOM = 0.9  # of what the pace leaves: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
-CREDIT, GAIN, THINNING, STEP = 0, 1, 2, 3  # places in ``floats``
+CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
 POSITION, CHARGED = 0, 1  # places in ``ints``
-
-
-@numba.njit(cache=True)
-def _seat(key: int, table: Any, known: Any) -> Any:
-    """Return the place of a key in an open-addressing table: its own, or the free one it gets."""
-    last = len(table) - 1
-    at = np.int64(mixed(np.uint64(key)) & np.uint64(last))
-    while table[at] >= 0 and known[table[at]] != key:
-        at = (at + 1) & last
-    return at
+NUMERIC, TEXT = 0, 1  # rows of ``columns``
+ABSENT, SHEDDABLE, KEPT = 0, 1, 2  # an attribute's ``role`` in a stream
+SIZE, PERIOD = 0, 1  # tables in ``whole``
+SCALE, INFORMATION, WEIGHT, BAND = 0, 1, 2, 3  # tables in ``real``
 
 
 @numba.njit(cache=True)
 def find_slots(keys: Any, table: Any, known: Any, count: int, limit: int, out: Any) -> int:
-    """Map row keys to entity slots, adding new ones; -1 when the table is full."""
+    """Map row keys to entity slots, adding new ones; -1 when the table is full.
+
+    The table has open addressing: a key sits at its own place or at the next free one.
+    """
+    last = len(table) - 1
     for i in range(len(keys)):
-        at = _seat(keys[i], table, known)
-        if table[at] < 0:
-            if count == limit:
-                out[i] = -1
-                continue
+        at = np.int64(mixed(np.uint64(keys[i])) & np.uint64(last))
+        while table[at] >= 0 and known[table[at]] != keys[i]:
+            at = (at + 1) & last
+        if table[at] < 0 and count < limit:
             known[count] = keys[i]
             table[at] = count
             count += 1
@@ -72,23 +71,20 @@ def decide(
     streams: Any,
     values: Any,
     length: Any,
-    text: Any,
-    there: Any,
-    numeric: Any,
-    sizes: Any,
-    present: Any,
-    kept: Any,
-    scale: Any,
-    weight: Any,
-    information: Any,
-    refresh: int,
-    period: Any,
-    band: Any,
+    draws: Any,
+    allowance: Any,
+    columns: Any,
+    role: Any,
+    whole: Any,
+    real: Any,
     header: Any,
-    capacity: int,
     tuple_rate: Any,
+    refresh: int,
+    capacity: int,
     reserve: int,
+    pace: float,
     depth: float,
+    step: float,
     last: Any,
     age: Any,
     thinning: Any,
@@ -97,43 +93,56 @@ def decide(
     floats: Any,
     keep: Any,
     sent_bytes: Any,
-) -> None:
+) -> int:
     """Decide on the tuples of a batch, in order; write ``keep`` and ``sent_bytes``.
 
-    ``values`` has one row per attribute, or is empty if no band is in force. ``length`` has one
-    row per text attribute with the bytes of each value; ``text`` is the row of an attribute, -1
-    for the plan's fixed size. ``there`` tells which attributes the batch has at all. ``age`` is -1
-    until a value has been sent.
+    ``values`` has one row per attribute, ``length`` one per text attribute with the bytes of each
+    value; ``columns`` tells which row of ``length`` an attribute has, -1 for the plan's fixed
+    size. ``age`` is -1 until a value has been sent. ``draws`` is empty without keys, ``allowance``
+    (the bytes that may have been sent after each tuple) without a limit. Returns the bytes of what
+    was due in tuples that were not thinned.
     """
     rows, attributes = keep.shape
-    width = len(ring)
     limited = capacity >= 0
-    pace = max(capacity / width, 1e-9)
-    widening = np.exp(floats[GAIN])
+    keyed = len(draws) > 0
+    most = allowance[rows - 1] if len(allowance) else 1
+    closed = capacity == 0 or most == 0
+    widening = 1.0 if keyed else math.exp(floats[GAIN])
     score = np.empty(attributes)
     cost = np.empty(attributes, np.int64)
     due = np.empty(attributes, np.int64)
+    total = planned = 0
     for i in range(rows):
         s, e = streams[i], slots[i]
         if s < 0:
             continue
         need = header[s]
-        wanted = 0
-        count = 0
+        wanted = count = 0
         for j in range(attributes):
-            if not (present[s, j] and there[j]):
+            if role[s, j] == ABSENT:
                 continue
-            cost[j] = sizes[s, j] if text[j] < 0 else length[text[j], i]
-            if kept[s, j]:
+            cost[j] = whole[SIZE, s, j] if columns[TEXT, j] < 0 else length[columns[TEXT, j], i]
+            if role[s, j] == KEPT:
                 need += cost[j]
                 continue
             worth = 0.0
             if limited and e >= 0:
-                worth = _worth(age[e, j], period[s, j], refresh, information[s, j])
-                if worth < 0.0 and band[s, j] >= 0.0:
-                    moved = deviation(values[j, i], last[e, j], numeric[j], scale[s, j])
-                    if moved > max(band[s, j], MIN_BAND) * widening:
-                        worth = weight[j] * moved * moved / max(cost[j], 1)
+                worth = -1.0
+                reports = age[e, j] + 1
+                if reports == 0:
+                    worth = UNSENT
+                elif 0 < whole[PERIOD, s, j] <= reports:
+                    worth = reports * real[INFORMATION, s, j]
+                    if 0 < refresh <= reports:
+                        worth += OVERDUE * reports
+                elif real[BAND, s, j] >= 0.0:
+                    moved = deviation(
+                        values[j, i], last[e, j], columns[NUMERIC, j] != 0, real[SCALE, s, j]
+                    )
+                    band = real[BAND, s, j] if real[BAND, s, j] > MIN_BAND else MIN_BAND
+                    if moved > band * widening:
+                        size = cost[j] if cost[j] > 0 else 1
+                        worth = real[WEIGHT, s, j] * moved * moved / size
             if worth >= 0.0:
                 score[j] = worth
                 due[count] = j
@@ -141,107 +150,92 @@ def decide(
                 wanted += cost[j]
         place = ints[POSITION]
         room = capacity - (ints[CHARGED] - ring[place])
+        credit = floats[CREDIT]
         dropped = False
         if limited:
-            floats[CREDIT] = min(floats[CREDIT] + pace, depth)
-            if tuple_rate[s] < 1.0:
-                dropped = _thinned(e, tuple_rate[s], thinning, floats)
-            if not dropped and (need > room or capacity == 0):
-                dropped = True
+            credit = credit + pace if credit + pace < depth else depth
+            rate = tuple_rate[s]
+            waited = e >= 0 and thinning[e] >= 1.0  # there was no room for it last time
+            if rate < 1.0 and not keyed:
+                # Every entity keeps the same fraction, evenly spaced.
+                share = (thinning[e] if e >= 0 else floats[THINNING]) + rate
+                dropped = share < WHOLE
+                if not dropped:
+                    share -= 1.0
                 if e >= 0:
-                    thinning[e] = min(1.0, thinning[e] + 1.0)
+                    thinning[e] = share
+                else:
+                    floats[THINNING] = share
+            else:
+                dropped = rate < 1.0 and draws[i] < math.ceil((1.0 - rate) * ONE)
+                if waited and not dropped:
+                    thinning[e] -= 1.0
+            if not dropped:
+                planned += need + wanted
+                if len(allowance):
+                    left = allowance[i] - total
+                    if waited and left >= 0:  # one tuple ahead, or the first would always wait
+                        left += need
+                    if left > most - total:
+                        left = most - total
+                    if left < room:
+                        room = left
+                if need > room or closed:
+                    dropped = True
+                    if e >= 0:
+                        thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
         spent = 0
         if not dropped:
             spent = need
+            budget = float(wanted)
             if limited:
-                budget = min(float(room), max(floats[CREDIT], float(need))) - need
-                aim = HEADROOM * (pace - need)
-                floats[GAIN] += floats[STEP] * max(-1.0, min(1.0, (wanted - aim) / pace))
-                floats[GAIN] = min(MAX_GAIN, max(MIN_GAIN, floats[GAIN]))
-                widening = np.exp(floats[GAIN])
-            else:
-                budget = float(wanted)
+                budget = credit if credit > need else float(need)
+                budget = (budget if budget < room else float(room)) - need
+                if not keyed:
+                    excess = (wanted - HEADROOM * (pace - need)) / pace
+                    excess = 1.0 if excess > 1.0 else -1.0 if excess < -1.0 else excess
+                    gain = floats[GAIN] + step * excess
+                    gain = MAX_GAIN if gain > MAX_GAIN else MIN_GAIN if gain < MIN_GAIN else gain
+                    floats[GAIN] = gain
+                    widening = math.exp(gain)
             for j in range(attributes):
-                keep[i, j] = kept[s, j] and present[s, j] and there[j]
-            if wanted <= budget:
-                spent += wanted
-                for d in range(count):
-                    keep[i, due[d]] = True
-            else:
-                spent += _choose(i, due, count, score, cost, budget, keep)
+                keep[i, j] = role[s, j] == KEPT
+            if wanted > budget:  # the highest scores first, ties by attribute
+                for done in range(1, count):
+                    j = due[done]
+                    d = done
+                    while d > 0 and score[due[d - 1]] < score[j]:
+                        due[d] = due[d - 1]
+                        d -= 1
+                    due[d] = j
+            for d in range(count):
+                j = due[d]
+                if cost[j] <= budget:
+                    keep[i, j] = True
+                    spent += cost[j]
+                    budget -= cost[j]
+        if not limited:
+            planned += spent
         if e >= 0:
-            _remember(i, e, keep, age, last, values, period[s])
+            # The first time, attributes start at different ages so that entities do not refresh
+            # in step.
+            phase = draws[i] if keyed else e
+            for j in range(attributes):
+                if keep[i, j]:
+                    every = whole[PERIOD, s, j]
+                    age[e, j] = (phase + j) % every if age[e, j] < 0 and every > 1 else 0
+                    last[e, j] = values[j, i]
+                elif age[e, j] >= 0:
+                    age[e, j] += 1
         sent_bytes[i] = spent
-        floats[CREDIT] -= spent
-        charge = max(spent, reserve)
+        total += spent
+        if limited:
+            floats[CREDIT] = credit - spent
+        charge = spent if spent > reserve else reserve
         ints[CHARGED] += charge - ring[place]
         ring[place] = charge
-        ints[POSITION] = (place + 1) % width
-
-
-@numba.njit(cache=True)
-def _worth(age: int, period: int, refresh: int, information: float) -> float:
-    """Return what sending an attribute now is worth by its age alone; -1 if it is not due."""
-    if age < 0:
-        return UNSENT
-    reports = age + 1
-    if period <= 0 or reports < period:
-        return -1.0
-    worth = reports * information
-    if refresh > 0 and reports >= refresh:
-        worth += OVERDUE * reports
-    return worth
-
-
-@numba.njit(cache=True)
-def _thinned(e: int, tuple_rate: float, thinning: Any, floats: Any) -> bool:
-    """Whether a whole tuple is dropped; every entity keeps the same fraction, evenly spaced."""
-    credit = (thinning[e] if e >= 0 else floats[THINNING]) + tuple_rate
-    dropped: bool = credit < WHOLE
-    if not dropped:
-        credit -= 1.0
-    if e >= 0:
-        thinning[e] = credit
-    else:
-        floats[THINNING] = credit
-    return dropped
-
-
-@numba.njit(cache=True)
-def _choose(
-    i: int, due: Any, count: int, score: Any, cost: Any, budget: float, keep: Any
-) -> int:
-    """Send the highest scores that fit, ties by attribute; return the bytes taken."""
-    spent = 0
-    for done in range(count):
-        best = done
-        for d in range(done + 1, count):
-            better = score[due[d]] > score[due[best]]
-            if better or (score[due[d]] == score[due[best]] and due[d] < due[best]):
-                best = d
-        due[done], due[best] = due[best], due[done]
-        j = due[done]
-        if spent + cost[j] <= budget:
-            keep[i, j] = True
-            spent += cost[j]
-    return spent
-
-
-@numba.njit(cache=True)
-def _remember(i: int, e: int, keep: Any, age: Any, last: Any, values: Any, period: Any) -> None:
-    """Update what the receiver has of an entity.
-
-    The first time, attributes start at different ages so that entities do not refresh in step.
-    """
-    follows = values.shape[1] > 0
-    for j in range(keep.shape[1]):
-        if keep[i, j]:
-            first = age[e, j] < 0
-            age[e, j] = (e + j) % period[j] if first and period[j] > 1 else 0
-            if follows:
-                last[e, j] = values[j, i]
-        elif age[e, j] >= 0:
-            age[e, j] += 1
+        ints[POSITION] = place + 1 if place + 1 < len(ring) else 0
+    return planned
 
 
 @numba.njit(cache=True, inline="always")

@@ -26,6 +26,8 @@ __all__ = ["NEVER", "PERIODIC", "Plan", "PlanDocument", "Setting", "Stream"]
 NEVER = 0  # a period: not sent because of its age
 PERIODIC = -1.0  # a band: not sent because of a change
 RATIO_SLACK = 1e-9
+SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
+MIN_BAND = 0.01  # narrower dead bands count as this one, so that control can widen a band of 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,18 +156,15 @@ class Plan:
         rate = np.ones(len(self.streams))
         if ratio < 1.0:
             row = max(point, 0)
-            options = self.choice[row]
-            start = 0
-            for s, stream in enumerate(self.streams):
-                items = stream.items
-                mine = options[start : start + len(items)]
-                # Option 0 goes with every tuple that is sent; the others count reports.
-                every = self.option_period[mine] * np.where(mine > 0, self.thinning[row, s], 1)
-                period[s, items] = every
-                band[s, items] = self.option_band[mine]
-                header[s] = stream.header_bytes if mine.any() else 0
-                rate[s] = 1.0 / self.thinning[row, s]
-                start += len(items)
+            options, thinning = self.choice[row], self.thinning[row]
+            stream, attribute = self._places
+            # Option 0 goes with every tuple that is sent; the others count reports.
+            every = self.option_period[options] * np.where(options > 0, thinning[stream], 1)
+            period[stream, attribute] = every
+            band[stream, attribute] = self.option_band[options]
+            partial = np.bincount(stream[options > 0], minlength=len(header)) > 0
+            header[partial] = self._headers[partial]
+            rate = 1.0 / thinning
             if point < 0:
                 rate *= ratio / float(self.ratio[0])
             elif len(self.streams) == 1 and rate[0] < 1 and not options.any():
@@ -173,6 +172,16 @@ class Plan:
                 fit = self.capacity_bytes(ratio) // self.streams[0].full_bytes
                 rate = np.maximum(rate, min(1.0, (fit - 1) / self.window))
         return Setting(ratio, self.capacity_bytes(ratio), rate, period, band, header)
+
+    @cached_property
+    def _places(self) -> IntArray:
+        """Stream and attribute of everything that may be shed: the columns of ``choice``."""
+        places = [(s, j) for s, stream in enumerate(self.streams) for j in stream.items]
+        return np.array(places, dtype=np.int64).reshape(-1, 2).T
+
+    @cached_property
+    def _headers(self) -> IntArray:
+        return np.array([stream.header_bytes for stream in self.streams])
 
     def point(self, ratio: float) -> int:
         """Return the frontier's point for a ratio, -1 below the first."""
@@ -191,11 +200,42 @@ class Plan:
     def shed_set(self, load: float) -> tuple[str, ...]:
         """Return the attributes that are not sent with every tuple, for re-evaluation."""
         shed = self.at(load).shed()
-        names = []
-        for s, stream in enumerate(self.streams):
-            prefix = f"{stream.name}." if self.stream_attribute else ""
-            names += [prefix + self.attributes[j] for j in stream.items if shed[s, j]]
-        return tuple(names)
+        return tuple(self._name(s, j) for s, j in self._places.T if shed[s, j])
+
+    def passed_fraction(self, load: float) -> float:
+        """Return the share of bytes that passes at a load: the load itself."""
+        return check_between("load", load, 0.0, 1.0)
+
+    @cached_property
+    def not_nested(self) -> tuple[str, ...]:
+        """The attributes that are sent less often somewhere as the load rises.
+
+        What a lower load sends of any other attribute, a higher one sends as well: neither its
+        period nor its dead band grows with the load, nor are tuples of its stream thinned more.
+        """
+        breaks = self.ratio[self.ratio < 1.0]
+        loads = {*breaks.tolist(), *np.maximum(breaks - 2 * RATIO_SLACK, 0.0).tolist()}
+        falls = np.zeros((len(self.streams), len(self.attributes)), dtype=np.bool_)
+        before = None
+        for load in sorted({*loads, 1.0 - 2 * RATIO_SLACK}):
+            setting = self.at(load)
+            apart = np.repeat(
+                1.0 / np.maximum(setting.tuple_rate, SLOWEST)[:, None], len(falls.T), 1
+            )
+            always = setting.period == 1
+            every = np.where(always, apart, np.where(setting.period > 0, setting.period, np.inf))
+            band = np.where(setting.band < 0, np.inf, np.maximum(setting.band, MIN_BAND))
+            band[always] = 0.0
+            if before is not None:
+                less = (every > before[0]) | (band > before[1])
+                falls |= less | ((apart > before[2]) & np.isfinite(band))
+            before = every, band, apart
+        falls &= np.stack([stream.present for stream in self.streams])
+        return tuple(self._name(s, j) for s, j in np.argwhere(falls))
+
+    def _name(self, stream: int, attribute: int) -> str:
+        prefix = f"{self.streams[stream].name}." if self.stream_attribute else ""
+        return prefix + self.attributes[attribute]
 
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
@@ -211,6 +251,7 @@ class Plan:
             "capacity_ratio": ratio,
             "shed": list(self.shed_set(ratio)),
             "predicted_quality": round(self.predicted_quality(ratio), 6),
+            "not_nested": list(self.not_nested),
         }
 
     def to_document(self) -> dict[str, Any]:

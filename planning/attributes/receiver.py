@@ -1,4 +1,4 @@
-"""The other end: fills what was not sent with the last value, and says how old it is."""
+"""The other end: what arrives; what was not sent is filled with the last value, with its age."""
 
 from __future__ import annotations
 
@@ -10,11 +10,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.attributes.memory import MAX_ENTITIES, Entities
 from planning.attributes.plan import Plan
-from planning.attributes.shedder import MAX_ENTITIES, Entities, Sent
-from planning.columns import encode, objects
+from planning.columns import encode, is_arrow, objects
 
 NEVER_RECEIVED = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """What leaves the source: the columns, and which of their values are really there.
+
+    ``keep[i, j]`` tells whether attribute j of tuple i is sent, ``tuples`` which tuples are sent at
+    all; values elsewhere in ``columns`` never leave the source.
+    """
+
+    attributes: tuple[str, ...]
+    columns: Mapping[str, Any]
+    keep: BoolArray
+    bytes: IntArray  # per tuple
+
+    @property
+    def tuples(self) -> BoolArray:
+        """Which tuples are sent at all."""
+        return np.asarray(self.keep.any(axis=1))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the sent tuples as rows with only the sent attributes."""
+        plain = {
+            name: c.to_pylist() if hasattr(c, "to_pylist") else c.tolist()
+            for name, c in self.columns.items()
+            if name in self.attributes
+        }
+        return [
+            {
+                name: plain[name][i]
+                for j, name in enumerate(self.attributes)
+                if self.keep[i, j] and name in plain
+            }
+            for i in np.flatnonzero(self.tuples)
+        ]
+
+    def to_arrow(self) -> Any:
+        """Return an Arrow table of the sent tuples, null where nothing was sent.
+
+        The column ``_present`` has one bit per attribute, so that null and absent differ.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = {}
+        for j, name in enumerate(self.attributes):
+            if name in self.columns:
+                column = self.columns[name]
+                column = column if is_arrow(column) else pa.array(column)
+                absent = pa.array(~self.keep[:, j])
+                columns[name] = pc.if_else(absent, pa.scalar(None, column.type), column)
+        bits = np.packbits(self.keep, axis=1, bitorder="little")
+        columns["_present"] = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(bits.shape[1]), len(bits), [None, pa.py_buffer(bits)]
+        )
+        return pa.table(columns).filter(pa.array(self.tuples))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +133,7 @@ class Receiver:
             if column is None:
                 column = np.full(len(rows), None, dtype=object)
                 keep = np.zeros(len(rows), dtype=np.bool_)
-            filled[name] = self._fill(
-                j, column, keep, slots, order, first, staleness, now, seconds
-            )
+            filled[name] = self._fill(j, column, keep, slots, order, first, staleness, now, seconds)
         return Received(filled, staleness, seconds)
 
     def _fill(

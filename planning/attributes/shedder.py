@@ -1,8 +1,9 @@
 """The runtime: which attributes of which tuples are sent, never beyond the capacity.
 
-Batches are mappings of columns, Arrow tables, or lists of rows. What happens to odd input:
+What happens to odd input:
 
-- an attribute that is missing from a batch is not sent; its last value stays at the receiver;
+- an attribute that is missing from a batch is not sent; its last value stays at the receiver. Only
+  a batch without its CID or stream attribute is refused;
 - an attribute that the plan does not know is not sent, and counted; the next plan will know it;
 - an attribute that changes its type is compared as text from then on, so the change is sent;
 - a tuple of a stream the plan does not know, or of more entities than fit, is handled without
@@ -12,92 +13,24 @@ Batches are mappings of columns, Arrow tables, or lists of rows. What happens to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from planning import batches
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.attributes import kernels
+from planning.attributes.memory import MAX_ENTITIES, Memory, Saved
 from planning.attributes.plan import Plan, Setting
-from planning.columns import (
-    Encoded,
-    columns_of,
-    encode,
-    is_arrow,
-    length_of,
-    row_keys,
-    value_code,
-)
-from planning.shedder import BaseShedder, batch_size
+from planning.attributes.receiver import Sent
+from planning.batches import Batch, Refusal, Schema
+from planning.columns import Encoded, encode, is_arrow
+from planning.pacing import UNLIMITED
+from planning.shedder import BaseShedder, Decision
 
-MAX_ENTITIES = 65_536
-FIRST_ENTITIES = 64
-GOLDEN = 0.6180339887498949  # successive multiples spread evenly over [0, 1)
-SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
-
-
-class Entities:
-    """Which stream and which entity a tuple belongs to, as small numbers.
-
-    A growing table from CID values to slots 0, 1, 2 … in order of first appearance.
-    """
-
-    def __init__(self, plan: Plan, limit: int = MAX_ENTITIES) -> None:
-        self._streams = plan.streams
-        self._stream_attribute = plan.stream_attribute
-        self._cids = tuple(dict.fromkeys(s.cid for s in plan.streams))
-        self._limit = max(1, limit)
-        self.count = 0
-        self._known = np.empty(0, dtype=np.int64)
-        self._grow(min(FIRST_ENTITIES, self._limit))
-
-    @property
-    def room(self) -> int:
-        """How many slots there may be before the table grows."""
-        return len(self._known)
-
-    def locate(self, columns: Mapping[str, Encoded], rows: int) -> tuple[IntArray, IntArray]:
-        """Return (stream, slot) of every row; -1 for an unknown stream or a full table."""
-        streams = self._streams_of(columns, rows)
-        keys = self._keys(columns, streams, rows)
-        slots = np.empty(rows, dtype=np.int64)
-        while True:
-            self.count = kernels.find_slots(
-                keys, self._table, self._known, self.count, self.room, slots
-            )
-            if self.count < self.room or self.room >= self._limit:
-                return streams, slots
-            self._grow(min(4 * self.room, self._limit))
-
-    def _streams_of(self, columns: Mapping[str, Encoded], rows: int) -> IntArray:
-        if not self._stream_attribute:
-            return np.zeros(rows, dtype=np.int64)
-        streams = np.full(rows, -1, dtype=np.int64)
-        column = columns.get(self._stream_attribute)
-        if column is not None:
-            for s, stream in enumerate(self._streams):
-                streams[column.values == value_code(stream.name, column.numeric)] = s
-        return streams
-
-    def _keys(self, columns: Mapping[str, Encoded], streams: IntArray, rows: int) -> IntArray:
-        nowhere = Encoded(np.full(rows, np.nan), True)
-        keys = np.zeros(rows, dtype=np.int64)
-        for cid in self._cids:
-            parts = [columns.get(name, nowhere) for name in cid]
-            named = row_keys([*parts, Encoded(streams.astype(np.float64), True)], rows)
-            mine = [s for s, stream in enumerate(self._streams) if stream.cid == cid]
-            keys = np.where(np.isin(streams, mine), named, keys) if len(self._cids) > 1 else named
-        return keys
-
-    def _grow(self, room: int) -> None:
-        known = self._known[: self.count].copy()
-        self._known = np.append(known, np.zeros(room - self.count, dtype=np.int64))
-        size = 1 << (4 * room - 1).bit_length()  # a power of two, at most a quarter full
-        self._table = np.full(size, -1, dtype=np.int64)
-        again = np.empty(self.count, dtype=np.int64)
-        kernels.find_slots(known, self._table, self._known, 0, room, again)
+NO_NUMBERS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,64 +56,40 @@ class Counters:
         return self.sent_bytes / self.offered_bytes if self.offered_bytes else 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sent:
-    """What leaves the source: the columns, and which of their values are really there.
+class _Read(NamedTuple):
+    """A batch as numbers."""
 
-    ``keep[i, j]`` tells whether attribute j of tuple i is sent, ``tuples`` which tuples are sent at
-    all; values elsewhere in ``columns`` never leave the source.
-    """
+    batch: Batch
+    columns: dict[str, Encoded]
+    streams: IntArray
+    length: IntArray  # bytes of text values, one row per text attribute
+    text: IntArray  # an attribute's row in ``length``, or -1
+    units: int  # bytes before shedding
 
-    attributes: tuple[str, ...]
-    columns: Mapping[str, Any]
-    keep: BoolArray
-    bytes: IntArray  # per tuple
 
-    @property
-    def tuples(self) -> BoolArray:
-        """Which tuples are sent at all."""
-        return np.asarray(self.keep.any(axis=1))
+class _Followed(NamedTuple):
+    """A setting as the kernel takes it."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the sent tuples as rows with only the sent attributes."""
-        plain = {
-            name: c.to_pylist() if hasattr(c, "to_pylist") else list(c)
-            for name, c in self.columns.items()
-            if name in self.attributes
-        }
-        return [
-            {
-                name: plain[name][i]
-                for j, name in enumerate(self.attributes)
-                if self.keep[i, j] and name in plain
-            }
-            for i in np.flatnonzero(self.tuples)
-        ]
-
-    def to_arrow(self) -> Any:
-        """Return an Arrow table of the sent tuples, null where nothing was sent.
-
-        The column ``_present`` has one bit per attribute, so that null and absent differ.
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        columns = {}
-        for j, name in enumerate(self.attributes):
-            if name in self.columns:
-                column = self.columns[name]
-                column = column if is_arrow(column) else pa.array(column)
-                absent = pa.array(~self.keep[:, j])
-                columns[name] = pc.if_else(absent, pa.scalar(None, column.type), column)
-        bits = np.packbits(self.keep, axis=1, bitorder="little")
-        columns["_present"] = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(bits.shape[1]), len(bits), [None, pa.py_buffer(bits)]
-        )
-        return pa.table(columns).filter(pa.array(self.tuples))
+    whole: IntArray
+    real: FloatArray
+    header: IntArray
+    tuple_rate: FloatArray
+    refresh: int
+    capacity: int
+    reserve: int
+    pace: float
+    depth: float
+    step: float
 
 
 class Shedder(BaseShedder[Plan, Setting, float]):
     """Sheds attributes with a plan at a capacity ratio.
+
+    With draws (keys), which tuples are thinned is a pure function of plan, load, stream and draw,
+    and the phase of an entity's periods comes from the draw of its first tuple. Dead bands are
+    those of the plan, and what they and the periods let pass depends on the entity's own history.
+    What the capacity of the window cuts beyond that depends on all tuples, and is counted in
+    ``cut``. There is no weight: a tuple is sent in parts, so it has no single probability.
 
     Parameters
     ----------
@@ -202,9 +111,15 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     True
     """
 
+    UNIT = "bytes"
+
+    _sent_values: IntArray
+    _memory: Memory
+
     def __init__(self, plan: Plan, load: float = 1.0, *, max_entities: int = MAX_ENTITIES) -> None:
         self._max_entities = max_entities
         self._totals = [0] * 6
+        self._read_ahead: _Read | None = None
         super().__init__(plan, load)
 
     @property
@@ -216,9 +131,30 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         )
 
     @property
+    def schema(self) -> Schema:
+        """All attributes in the plan's order; the CID and the stream attribute are required."""
+        return self._schema
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The attributes."""
+        return self._plan.attributes
+
+    @property
     def capacity_bytes(self) -> int:
         """C in bytes per window of ``plan.window`` tuples; -1: everything passes."""
-        return self._capacity
+        return self._followed.capacity
+
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return made-up tuples of every stream, with text where the plan has no numbers."""
+        i = np.arange(rows)
+        columns: dict[str, Any] = {}
+        for name, numeric in zip(self._plan.attributes, self._plan.numeric, strict=True):
+            columns[name] = i % 7 + 0.5 if numeric else (i % 7).astype(np.str_)
+        if self._plan.stream_attribute:
+            names = np.array([stream.name for stream in self._plan.streams])
+            columns[self._plan.stream_attribute] = names[i % len(names)]
+        return columns
 
     def set_load(self, load: float) -> None:
         """Follow a new capacity ratio; what the receiver has is remembered."""
@@ -229,164 +165,204 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         setting = self._plan.at(self._plan.ratio_of(capacity_bytes))
         self._apply(setting, int(min(capacity_bytes, 2**62)))
 
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load.
+    def adopt(self, old: Self) -> None:
+        """Go on with the counters, the ledger and what the receiver has, where that still fits."""
+        sent: dict[str, int] = dict(zip(old.parts, old._sent_values.tolist(), strict=True))
+        self._sent_values = np.array([sent.get(name, 0) for name in self.parts], dtype=np.int64)
+        self._totals = old._totals
+        self._memory.adopt(old._memory)
+        self._read_ahead = None
+        self._remember()
 
-        If it has the same attributes and entities, what the receiver has is remembered.
+    def units(self, batch: Batch) -> int:
+        """Return the bytes of a batch before shedding."""
+        self._read_ahead = self._read(batch)
+        return self._read_ahead.units
+
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on a batch that has been read; return which attribute of which tuple is sent.
+
+        When ``most`` bites, the batch is decided with the plan's setting for so few bytes, and what
+        may be sent rises over the batch as the plan alone would have sent it.
         """
-        if _memory(plan) != _memory(self._plan):
-            super().swap(plan)
-            return
-        self._plan = plan
-        self._stack()
-        self.set_load(self._load)
-
-    def offer(self, batch: Any) -> BoolArray:
-        """Decide on a batch; return which attribute (column) of which tuple (row) is sent."""
-        return self.send(batch).keep
-
-    def offer_one(self, item: Mapping[str, Any]) -> BoolArray:
-        """Decide on one tuple."""
-        return np.asarray(self.offer([item])[0])
+        keep, sent, cut = self._decide(batch, draws, most)
+        return Decision(keep, int(sent.sum()), cut)
 
     def send(self, batch: Any) -> Sent:
-        """Decide on a batch; return what leaves the source."""
+        """Decide on a batch of any form; return what leaves the source."""
         try:
-            columns = columns_of(batch)
-            rows = length_of(columns)
-            encoded = {n: encode(columns[n]) for n in self._plan.attributes if n in columns}
-        except Exception:  # the data path must not stop for one bad batch
-            rows = _rows(batch)
-            self._totals[0] += rows
-            self._totals[5] += rows
-            nothing = np.zeros((rows, len(self._plan.attributes)), dtype=np.bool_)
-            return Sent(self._plan.attributes, {}, nothing, np.zeros(rows, dtype=np.int64))
-        sent = Sent(self._plan.attributes, columns, *self._decide(encoded, rows))
-        self._totals[1] += int(sent.tuples.sum())
-        self._totals[4] += len(set(columns) - set(self._plan.attributes))
-        return sent
+            read = batches.read(batch, self._schema)
+            keep, sent, _ = self._decide(read, None, UNLIMITED)
+            return Sent(self.parts, read.columns, keep, sent)
+        except Refusal as refusal:
+            keep = self._refused(refusal.rows)
+            return Sent(self.parts, {}, keep, np.zeros(len(keep), dtype=np.int64))
 
     def _install(self, plan: Plan) -> None:
-        """Start with empty memory and an empty ledger."""
         self._plan = plan
-        self._stack()
+        streams = plan.streams
+        named = [*(name for stream in streams for name in stream.cid), plan.stream_attribute]
+        self._schema = Schema(plan.attributes, tuple(dict.fromkeys(n for n in named if n)))
+        present = np.stack([s.present for s in streams])
+        kept = np.stack([s.kept for s in streams])
+        self._role = np.where(present, np.where(kept, kernels.KEPT, kernels.SHEDDABLE), 0)
+        self._whole = np.stack([np.stack([s.sizes for s in streams])] * 2)
+        score = np.stack([s.score for s in streams]) * plan.weight
+        weight = np.broadcast_to(plan.weight, score.shape)
+        self._real = np.stack([np.stack([s.scale for s in streams]), score, weight, score])
+        self._cycle = min(plan.window, sum(s.cycle_length for s in streams))
+        self._kept_bytes = np.array([s.kept_bytes for s in streams])
+        self._longest = float(max(s.full_bytes for s in streams))
         self._sent_values = np.zeros(len(plan.attributes), dtype=np.int64)
-        self._entities = Entities(plan, self._max_entities)
-        self._ring = np.zeros(plan.window, dtype=np.int64)
-        self._ints = np.zeros(2, dtype=np.int64)
-        self._floats = np.zeros(4)
-        self._last = np.empty((0, len(plan.attributes)))
-        self._age = np.empty((0, len(plan.attributes)), dtype=np.int32)
-        self._thinning = np.empty(0)
-        self._grow()
-
-    def _stack(self) -> None:
-        streams = self._plan.streams
-        self._sizes = np.stack([s.sizes for s in streams])
-        self._present = np.stack([s.present for s in streams])
-        self._kept = np.stack([s.kept for s in streams])
-        self._scale = np.stack([s.scale for s in streams])
-        self._score = np.stack([s.score for s in streams]) * self._plan.weight
-
-    def _grow(self) -> None:
-        """Make room for as many entities as are known."""
-        have, attributes = self._age.shape
-        more = self._entities.room - have
-        if more <= 0:
-            return
-        self._last = np.vstack([self._last, np.full((more, attributes), np.nan)])
-        self._age = np.vstack([self._age, np.full((more, attributes), -1, dtype=np.int32)])
-        self._thinning = np.append(self._thinning, (np.arange(have, have + more) * GOLDEN) % 1.0)
+        self._memory = Memory(plan, self._max_entities)
 
     def _apply(self, setting: Setting, capacity: int | None = None) -> None:
+        self._followed = self._follow(
+            setting, setting.capacity_bytes if capacity is None else capacity
+        )
         self._setting, self._load = setting, setting.load
-        self._capacity = setting.capacity_bytes if capacity is None else capacity
-        plan = self._plan
-        pace = self._capacity / plan.window
-        cycle = min(plan.window, sum(s.cycle_length for s in plan.streams))
-        self._floats[kernels.STEP] = kernels.GAIN_STEP / cycle
-        self._depth = max(pace * cycle, float(max(s.full_bytes for s in plan.streams)))
-        least = max(
-            s.kept_bytes + int(h) for s, h in zip(plan.streams, setting.header_bytes, strict=True)
-        )
+        self._remember()
+
+    def _remember(self) -> None:
+        """Adapt what is remembered to the setting."""
+        self._memory.spread(self._setting.tuple_rate)
+        self._memory.charge_at_least(self._followed.reserve)
+
+    def _follow(self, setting: Setting, capacity: int, pace: float = np.inf) -> _Followed:
+        whole, real = self._whole.copy(), self._real.copy()
+        whole[kernels.PERIOD], real[kernels.BAND] = setting.period, setting.band
+        pace = max(min(pace, capacity / self._plan.window), 1e-9)
         # A thinned tuple must not be charged for what it does not send.
+        least = int((self._kept_bytes + setting.header_bytes).max())
         thinned = bool((setting.tuple_rate < 1).any())
-        self._reserve = 0 if thinned else max(0, min(least, int(pace)))
-        slowest = float(setting.tuple_rate.min())
-        spacing = max(1, round(1.0 / max(slowest, SLOWEST)))
-        # Later entities wait longer, so that two tuples of neighbours are never close together.
-        self._thinning = (spacing - 1 - np.arange(len(self._thinning)) % spacing) / spacing
-        self._ring = np.maximum(self._ring, self._reserve)
-        self._ints[kernels.CHARGED] = int(self._ring.sum())
-
-    def _decide(self, columns: Mapping[str, Encoded], rows: int) -> tuple[BoolArray, IntArray]:
-        plan = self._plan
-        streams, slots = self._entities.locate(columns, rows)
-        self._grow()
-        there = np.array([name in columns for name in plan.attributes], dtype=np.bool_)
-        numeric = plan.numeric & np.array(
-            [name not in columns or columns[name].numeric for name in plan.attributes]
-        )
-        values = self._matrix(columns, rows)
-        length, text = self._lengths(columns, rows)
-        keep = np.zeros((rows, len(plan.attributes)), dtype=np.bool_)
-        sent = np.zeros(rows, dtype=np.int64)
-        setting = self._setting
-        kernels.decide(
-            slots, streams, values, length, text, there, numeric, self._sizes, self._present,
-            self._kept, self._scale, plan.weight, self._score, plan.refresh, setting.period,
-            setting.band, setting.header_bytes, self._capacity, setting.tuple_rate, self._reserve,
-            self._depth, self._last, self._age, self._thinning, self._ring, self._ints,
-            self._floats, keep, sent,
+        reserve = 0 if thinned else max(0, min(least, int(pace)))
+        return _Followed(
+            whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
+            reserve, pace, max(pace * self._cycle, self._longest), kernels.GAIN_STEP / self._cycle,
         )  # fmt: skip
+
+    def _decide(
+        self, batch: Batch, draws: NDArray[np.uint32] | None, most: int
+    ) -> tuple[BoolArray, IntArray, int]:
+        """Return which attributes are sent, the bytes of every tuple, and the bytes cut."""
+        read, most = self._read(batch), max(0, most)
+        self._read_ahead = None
+        followed, drawn = self._followed, NO_NUMBERS
+        if draws is not None:  # draws come in runs: only the window limits them
+            followed = followed._replace(depth=max(followed.depth, float(followed.capacity)))
+            drawn = draws.astype(np.int64)
+        slots = self._memory.entities.slots_of(read.columns, read.streams, batch.rows)
+        self._memory.grow()
+        saved = None
+        if most < read.units + batch.rows * int(followed.header.max()):
+            saved = Saved(self._memory, slots)
+        keep, sent, planned = self._run(read, slots, drawn, NO_NUMBERS, followed)
+        total = int(sent.sum())
+        if draws is None:
+            planned = total
+        if saved is not None and total > most:
+            saved.restore()
+            allowance = np.floor(np.cumsum(sent) / total * most).astype(np.int64)
+            followed = self._follow_less(read, followed, most, total)
+            keep, sent, _ = self._run(read, slots, drawn, allowance, followed)
+            total = int(sent.sum())
         self._sent_values += keep.sum(axis=0)
-        self._totals[0] += rows
-        self._totals[2] += self._offered_bytes(streams, length, text, there)
-        self._totals[3] += int(sent.sum())
-        self._totals[5] += int((streams < 0).sum())
-        return keep, sent
+        unknown = int(np.count_nonzero(read.streams < 0))
+        counted = (
+            batch.rows, int(keep.any(axis=1).sum()), read.units, total, batch.unknown, unknown,
+        )  # fmt: skip
+        for place, count in enumerate(counted):
+            self._totals[place] += count
+        return keep, sent, planned - total
 
-    def _offered_bytes(
-        self, streams: IntArray, length: IntArray, text: IntArray, there: BoolArray
-    ) -> int:
-        fixed = self._present & there & (text < 0)
-        counts = np.bincount(streams[streams >= 0], minlength=len(fixed))
-        total = int((counts * np.where(fixed, self._sizes, 0).sum(axis=1)).sum())
-        for j in np.flatnonzero(text >= 0):
-            mine = (streams >= 0) & self._present[np.maximum(streams, 0), j]
-            total += int(length[text[j], mine].sum())
-        return total
+    def _follow_less(self, read: _Read, at: _Followed, most: int, total: int) -> _Followed:
+        """Return what to follow when only ``most`` of ``total`` bytes may be sent of a batch."""
+        setting = self._plan.at(self._load * most / total)
+        rate = setting.tuple_rate
+        if rate.max() * self._bytes(read, self._role == kernels.KEPT) > most:
+            # Longer than planned: whole tuples, as many as fit, evenly over the entities.
+            rate = np.minimum(rate, most / read.units)
+            setting = replace(setting, tuple_rate=rate)
+        self._memory.spread(rate)
+        capacity = at.capacity if at.capacity >= 0 else UNLIMITED
+        less = self._follow(setting, capacity, most / read.batch.rows)
+        return less._replace(reserve=at.reserve)
 
-    def _matrix(self, columns: Mapping[str, Encoded], rows: int) -> FloatArray:
-        """Return the values that dead bands compare; nothing when no band is in force."""
-        attributes = self._plan.attributes
-        if not (self._setting.band >= 0).any():
-            return np.empty((len(attributes), 0))
-        values = np.empty((len(attributes), rows))
-        for j, name in enumerate(attributes):
-            values[j] = columns[name].values if name in columns else np.nan
-        return values
+    def _run(
+        self, read: _Read, slots: IntArray, draws: IntArray, allowance: IntArray, at: _Followed
+    ) -> tuple[BoolArray, IntArray, int]:
+        plan, memory, columns = self._plan, self._memory, read.columns
+        there = np.array([name in columns for name in plan.attributes])
+        typed = [name not in columns or columns[name].numeric for name in plan.attributes]
+        numeric = plan.numeric & np.array(typed)
+        values = np.full((len(plan.attributes), read.batch.rows), np.nan)
+        for j, name in enumerate(plan.attributes):
+            if name in columns:
+                values[j] = columns[name].values
+        keep = np.zeros((read.batch.rows, len(plan.attributes)), dtype=np.bool_)
+        sent = np.zeros(read.batch.rows, dtype=np.int64)
+        planned = kernels.decide(
+            slots, read.streams, values, read.length, draws, allowance,
+            np.stack([numeric.astype(np.int64), read.text]), self._role * there, *at,
+            memory.last, memory.age, memory.thinning, memory.ring, memory.ints, memory.floats,
+            keep, sent,
+        )  # fmt: skip
+        return keep, sent, planned
 
-    def _lengths(self, columns: Mapping[str, Encoded], rows: int) -> tuple[IntArray, IntArray]:
-        """Return the bytes of text values, and the row of each attribute in them or -1."""
-        text = np.full(len(self._plan.attributes), -1, dtype=np.int64)
+    def _read(self, batch: Batch) -> _Read:
+        """Return a batch as numbers: the one whose units were asked for last, or anew."""
+        if self._read_ahead is not None and self._read_ahead.batch is batch:
+            return self._read_ahead
+        plan = self._plan
+        columns = {}
+        text = np.full(len(plan.attributes), -1, dtype=np.int64)
         lengths: list[IntArray] = []
-        for j, name in enumerate(self._plan.attributes):
-            column = columns.get(name)
-            if self._plan.kinds[j] == "text" and column is not None and column.length is not None:
+        for j, name in enumerate(plan.attributes):
+            if name not in batch.columns:
+                continue
+            try:
+                column = columns[name] = _encoded(batch.columns[name], bool(plan.numeric[j]))
+            except batches.UNREADABLE as error:
+                raise Refusal(f"column {name} cannot be read: {error}", batch.rows) from None
+            if plan.kinds[j] == "text" and column.length is not None:
                 text[j] = len(lengths)
                 lengths.append(column.length)
-        stacked = np.stack(lengths) if lengths else np.empty((0, rows), dtype=np.int64)
-        return stacked, text
+        length = np.stack(lengths) if lengths else np.empty((0, batch.rows), dtype=np.int64)
+        streams = self._memory.entities.streams_of(columns, batch.rows)
+        read = _Read(batch, columns, streams, length, text, 0)
+        return read._replace(units=self._bytes(read, self._role != kernels.ABSENT))
+
+    def _bytes(self, read: _Read, chosen: BoolArray) -> int:
+        """Return the bytes of a batch's values; ``chosen`` are (stream, attribute)."""
+        there = np.array([name in read.columns for name in self.parts])
+        known = read.streams[read.streams >= 0]
+        fixed = np.where(chosen & there & (read.text < 0), self._whole[kernels.SIZE], 0)
+        total = int((np.bincount(known, minlength=len(fixed)) * fixed.sum(axis=1)).sum())
+        for j in np.flatnonzero(read.text >= 0):
+            mine = (read.streams >= 0) & chosen[np.maximum(read.streams, 0), j]
+            total += int(read.length[read.text[j], mine].sum())
+        return total
+
+    def _refused(self, rows: int) -> BoolArray:
+        self._totals[0] += rows
+        self._totals[5] += rows
+        return self.nothing(rows)
 
 
-def _memory(plan: Plan) -> Any:
-    """Return what determines the layout of remembered values and of the ledger."""
-    return plan.attributes, plan.window, [(s.name, s.cid) for s in plan.streams]
-
-
-def _rows(batch: Any) -> int:
-    try:
-        return batch_size(batch)
-    except TypeError:  # no length: no rows
-        return 0
+def _encoded(column: Any, numeric: bool) -> Encoded:
+    """Return a column as numbers; where the plan has numbers, text is read as numbers if it can."""
+    encoded = encode(column)
+    if numeric and not encoded.numeric and encoded is not column:
+        try:
+            plain = column.to_pylist() if is_arrow(column) else column
+            return Encoded(np.asarray(plain, dtype=np.float64), True)
+        except (TypeError, ValueError):
+            return encoded
+    return encoded

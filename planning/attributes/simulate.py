@@ -16,9 +16,11 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.attributes import kernels
+from planning.attributes.memory import GOLDEN, Entities
 from planning.attributes.plan import Plan
-from planning.attributes.shedder import GOLDEN, Entities, Shedder
+from planning.attributes.shedder import Shedder
 from planning.attributes.statistics.build import in_stream_order
+from planning.batches import Batch
 from planning.columns import Encoded, length_of
 from planning.families import Definition, Outcome
 
@@ -72,7 +74,7 @@ def measure(plan: Plan, trace: Trace, keep: BoolArray, sent: IntArray) -> Result
 
 def replay(plan: Plan, trace: Trace, load: float) -> Result:
     """Run the shedder over a trace."""
-    sent = Shedder(plan, load).send(trace.columns)
+    sent = Shedder(plan, load).send(Batch(trace.columns, trace.rows))
     return measure(plan, trace, sent.keep, sent.bytes)
 
 

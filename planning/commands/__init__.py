@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from planning.commands import plans, runs, streams
+from planning.commands import nodes, plans, runs, streams
 
 app = typer.Typer(
     help="Plans what a data stream may lose, so that its answers stay as good as they can be.",
@@ -22,3 +22,4 @@ app.command()(plans.history)
 app.command()(plans.diff)
 app.command()(plans.rollback)
 app.command()(plans.verify)
+app.command()(nodes.warm)

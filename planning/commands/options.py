@@ -24,6 +24,7 @@ StreamsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 StreamArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
+LOAD_HELP = "Load: a fraction (0.5), or the rates of all inputs (i1=200,i2=50) for a plan of rates."
 DEFAULT_HOME = "var/headgate"
 DEFAULT_STREAMS = Path("dags/streams")
 

@@ -11,9 +11,11 @@ import msgspec
 import numpy as np
 import typer
 
+from planning import loads
 from planning.artifacts import SigningKey
 from planning.commands.options import (
     DEFAULT_HOME,
+    LOAD_HELP,
     HomeOption,
     JsonOption,
     StreamArgument,
@@ -58,8 +60,8 @@ def _digest(value: Any) -> str:
 def show(
     stream: StreamArgument,
     version: VersionOption = None,
-    load: Annotated[
-        float | None, typer.Option("--at", help="Also show the setting at this load, in [0, 1].")
+    at: Annotated[
+        str | None, typer.Option("--at", help=f"Also show the setting here. {LOAD_HELP}")
     ] = None,
     home: HomeOption = DEFAULT_HOME,
     as_json: JsonOption = False,
@@ -71,10 +73,12 @@ def show(
     published = Home.at(home).store().load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
-    setting = None if load is None else _fields(published.plan.at(load))
+    load: Any = None if at is None else loads.parse(at, published.plan)
+    setting = None if at is None else _fields(published.plan.at(load))
     if as_json:
         plain = None if setting is None else {k: _plain(value) for k, value in setting.items()}
-        print_json({"manifest": manifest, "summary": summary, "setting": plain})
+        shown = {"manifest": manifest, "summary": summary, "load": load, "setting": plain}
+        print_json(shown)
         return
     sizes = ", ".join(f"{k} {p['bytes']} bytes" for k, p in manifest["payloads"].items())
     rows = [
@@ -89,13 +93,14 @@ def show(
         *[[name, value] for name, value in summary.items()],
     ]
     print_table(["field", "value"], rows)
+    tried = [*(step / 10 for step in range(1, 11)), *([] if at is None else [load])]
     print_table(
         ["load", "predicted quality"],
-        [[f"{step / 10:g}", published.plan.predicted_quality(step / 10)] for step in range(1, 11)],
+        [[loads.as_text(load), published.plan.predicted_quality(load)] for load in tried],
     )
     if setting is not None:
         print_table(
-            [f"setting at {load:g}", "value"],
+            [f"setting at {loads.as_text(load)}", "value"],
             [[name, _digest(value)] for name, value in setting.items()] or [["nothing shed", ""]],
         )
         typer.echo(f"docs/families/{manifest['family']}.md explains it; --json has every value.")

@@ -13,6 +13,7 @@ from rich.console import Console
 from planning.commands.options import (
     DEFAULT_HOME,
     DEFAULT_STREAMS,
+    LOAD_HELP,
     HomeOption,
     JsonOption,
     StreamArgument,
@@ -21,9 +22,12 @@ from planning.commands.options import (
     print_json,
 )
 from planning.console import print_table
-from planning.errors import InvalidInput, check_between
+from planning.errors import InvalidInput
 from planning.exit_codes import EXIT_NOT_PUBLISHED
 from planning.home import Home
+from planning.loads import as_text
+
+DEFAULT_LOADS = ("0.1", "0.3", "0.5", "0.7", "0.9")
 
 
 def plan(
@@ -88,9 +92,12 @@ def simulate(
         typer.Option(help="File of Parquet or JSON lines, or a folder of Parquet; only demo "
                      "streams make their own."),
     ] = None,
-    loads: Annotated[str, typer.Option(help="Loads to try, separated by commas.")] = (
-        "0.1,0.3,0.5,0.7,0.9"
-    ),
+    at: Annotated[
+        list[str] | None, typer.Option("--at", help=f"{LOAD_HELP} May be repeated.")
+    ] = None,
+    loads: Annotated[
+        str | None, typer.Option(help="Fractions to try, separated by commas.")
+    ] = None,
     version: Annotated[int | None, typer.Option(min=1, help="Version; newest without.")] = None,
     folder: StreamsOption = DEFAULT_STREAMS,
     home: HomeOption = DEFAULT_HOME,
@@ -100,19 +107,11 @@ def simulate(
 
     Example: `headgate simulate ticks --samples fresh.parquet --loads 0.2,0.4,0.8`
     """
-    try:
-        wanted = tuple(float(load) for load in loads.split(","))
-    except ValueError:
-        raise InvalidInput(f"loads must be numbers separated by commas, got {loads!r}") from None
-    for load in wanted:
-        check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass fractions")
     from planning import trial
 
+    wanted = [*(at or ()), *(loads.split(",") if loads else ())] or DEFAULT_LOADS
     definition = definition_of(stream, folder)
-    outcomes = trial.outcomes(
-        Home.at(home), definition, loads=wanted, samples=samples, version=version
-    )
-    rows = [trial.as_row(outcome) for outcome in outcomes]
+    rows = trial.outcomes(Home.at(home), definition, at=wanted, samples=samples, version=version)
     if as_json:
         print_json(rows)
     else:
@@ -123,7 +122,7 @@ def _print_outcomes(rows: list[dict[str, Any]]) -> None:
     print_table(
         ["load", "predicted", "achieved", "random dropping", "passed"],
         [
-            [r["load"], r["predicted_quality"], r["quality"], r["random_quality"],
+            [as_text(r["load"]), r["predicted_quality"], r["quality"], r["random_quality"],
              r["passed_fraction"]]
             for r in rows
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from msgspec import structs
 from pydantic import Field, field_validator
 
 from planning.errors import Mistake
@@ -52,6 +53,13 @@ class Parameters(FamilyParameters):
         description="epsilon: largest (solver, c_fit) or expected (solver_w) relative error. Exact "
         "methods ignore it.",
     )
+    min_keep: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of what arrives that every arc keeps, as far as the capacities allow, "
+        "so that every arc has estimates and no weight exceeds 1 / min_keep. Exact methods only.",
+    )
     memory_bytes: int = Field(
         default=4_000_000,
         ge=0,
@@ -80,7 +88,9 @@ class Parameters(FamilyParameters):
     @cached_property
     def query_network(self) -> QueryNetwork:
         """The network as declared."""
-        return QueryNetwork.from_document(self.network)
+        network = QueryNetwork.from_document(self.network)
+        kept = max(self.min_keep, network.min_keep)
+        return structs.replace(network, min_keep=kept)
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Check that the samples' attributes can hold counts of every element of the network."""

@@ -14,14 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import FloatArray
-from planning.errors import check_between
+from planning.arrays import FloatArray, IntArray
+from planning.errors import ArtifactError, InvalidInput, PlanningError, check_between
 from planning.fit import codec
 from planning.fit.codec import METHODS, PlanDocument
 from planning.fit.network import QueryNetwork, Rates
 from planning.fit.path import Part
 
 __all__ = ["METHODS", "Part", "Plan", "PlanDocument"]
+
+CHECKED = ([0.9], [0.5], [0.2], [0.05])
+"""Loads at which a plan is checked before it is followed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +52,16 @@ class Plan:
     parts: tuple[Part, ...]
 
     @cached_property
-    def _columns(self) -> list[tuple[Part, Any, Any]]:
-        """Per part: its inputs among all inputs, and its arcs among all arcs."""
+    def _columns(self) -> list[tuple[Part, Any, Any, Any]]:
+        """Per part: its inputs among all inputs, which locations are arcs, and where those are."""
         columns = []
         for part in self.parts:
             inputs = [self.network.input_ids.index(i) for i in part.network.input_ids]
             whole = inputs == list(range(len(self.network.inputs)))
             arcs = [self.network.arc_index[a] if a else -1 for a in part.selector.arcs]
             positions = np.array(arcs, dtype=np.int64)
-            columns.append((part, slice(None) if whole else inputs, positions))
+            named = np.flatnonzero(positions >= 0)
+            columns.append((part, slice(None) if whole else inputs, named, positions[named]))
         return columns
 
     def rates_at(self, load: float) -> FloatArray:
@@ -78,7 +82,7 @@ class Plan:
         """
         vector = self._vector(load)
         drops: dict[str, float] = {}
-        for part, inputs, _ in self._columns:
+        for part, inputs, _, _ in self._columns:
             selector = part.selector
             fractions = selector.drops((vector[inputs] / part.program.max_rates)[None, :])[0]
             for arc, fraction in zip(selector.arcs, fractions.tolist(), strict=True):
@@ -86,14 +90,46 @@ class Plan:
                     drops[arc] = fraction
         return drops
 
+    def fractions(self, load: float | Rates) -> FloatArray:
+        """Return the drop fraction of every arc, in the order of ``network.arcs``.
+
+        Equal loads give equal bits in every process, whatever was asked before; :meth:`at` and
+        :meth:`at_many` start from the last answer and may differ from it by rounding.
+        """
+        vector = self._vector(load)
+        out = np.zeros(len(self.network.arcs))
+        for part, inputs, named, arcs in self._columns:
+            scaled = (vector[inputs] / part.program.max_rates)[None, :]
+            out[arcs] = part.selector.drops(scaled, warm=False)[0, named]
+        if not (out.min() >= 0.0 and out.max() <= 1.0):  # NaN fails both
+            raise PlanningError(
+                f"drops of network {self.network.name!r} must be fractions at every load, got "
+                f"{out.tolist()} at {vector.tolist()}"
+            )
+        return out
+
+    def least_of_streams(self, drops: FloatArray) -> FloatArray:
+        """Return what all arcs of a stream drop, in the order of ``network.streams``."""
+        out = np.zeros(len(self.network.streams))
+        streams, arcs, starts = self._stream_arcs
+        out[streams] = np.minimum.reduceat(drops[arcs], starts)
+        return out
+
+    @cached_property
+    def _stream_arcs(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The streams that have arcs, their arcs one after the other, and where each starts."""
+        lists = list(self.network.arcs_from.values())
+        sizes = np.array([len(arcs) for arcs in lists])
+        used = np.flatnonzero(sizes)
+        return used, np.concatenate(lists).astype(np.int64), (np.cumsum(sizes) - sizes)[used]
+
     def at_many(self, rates: FloatArray) -> FloatArray:
         """Return rows of drop fractions, in the order of ``network.arcs``, for rows of rates."""
         rows = self.network.rate_rows(rates)
         out = np.zeros((len(rows), len(self.network.arcs)))
-        for part, inputs, arcs in self._columns:
+        for part, inputs, named, arcs in self._columns:
             scaled = np.ascontiguousarray(rows[:, inputs] / part.program.max_rates)
-            named = arcs >= 0
-            out[:, arcs[named]] = part.selector.drops(scaled)[:, named]
+            out[:, arcs] = part.selector.drops(scaled)[:, named]
         return out
 
     def predicted_quality(self, load: float | Rates) -> float:
@@ -106,6 +142,74 @@ class Plan:
             return 1.0
         return min(self.network.evaluate(vector, self.at(vector)).throughput / full, 1.0)
 
+    def passed_fraction(self, load: float | Rates) -> float:
+        """Return the share of the items of all inputs that pass, dropped where all arcs drop them.
+
+        It need not grow with a scalar load: at another load other inputs may be dropped.
+        """
+        rates, drops = self._vector(load), self.fractions(load)
+        kept = 1.0 - self.least_of_streams(drops)[: len(rates)]
+        total = float(rates.sum())
+        return float(rates @ kept) / total if total > 0.0 else 1.0
+
+    def without_estimate(self, load: float | Rates) -> tuple[str, ...]:
+        """Return the arcs that drop everything: no weight makes up for what nobody has seen."""
+        drops = self.fractions(load)
+        return tuple(self.network.arcs[a].name for a in np.flatnonzero(drops > 1.0 - 2.0**-32))
+
+    @cached_property
+    def not_nested(self) -> tuple[str, ...]:
+        """Arcs that drop more at some scalar load than at a lower one.
+
+        There an item that is kept at a load, by its key, may be dropped at a higher one.
+        """
+        from planning.fit.path.nesting import rising
+
+        return rising(self)
+
+    def check(self) -> None:
+        """Raise unless the plan can be followed: tables that contradict the network are refused."""
+        reference, use = self.reference, 0.0
+        for part, inputs, named, _ in self._columns:
+            scaled = reference[inputs] / part.program.max_rates / np.array([[1.0], *CHECKED])
+            use = max(use, float((part.program.raw_use @ scaled[0]).max(initial=0.0)))
+            solve = getattr(part.selector, "optimum", None)  # of a table that is exact
+            if solve is not None:
+                arcs = [part.network.arc_index[part.selector.arcs[k]] for k in named]
+                reached = []
+                for fractions in (part.selector.drops(scaled), solve(scaled)):
+                    drops = np.zeros((len(scaled), len(part.network.arcs)))
+                    drops[:, arcs] = fractions[:, named]
+                    rates = scaled * part.program.max_rates
+                    reached.append(part.network.evaluate_many(rates, drops).throughput)
+                if not np.allclose(reached[0], reached[1], rtol=1e-6, atol=0.0):
+                    raise ArtifactError(
+                        "tables of a fit plan must reach the optimum of its network; make it anew"
+                    )
+        sound = np.isfinite(reference).all() and (reference >= 0.0).all() and reference.any()
+        if not sound or not (use == 0.0 or abs(use - 1.0) < 1e-6):
+            raise ArtifactError(
+                "reference rates of a fit plan must exactly fill its busiest server, got "
+                f"{reference.tolist()}; make it anew"
+            )
+
+    @cached_property
+    def _places(self) -> tuple[str | None, ...]:
+        """Server that applies the drops of each arc."""
+        network = self.network
+        return tuple(
+            network.node_of[arc.stream]
+            or (None if arc.to_output else network.operator[arc.consumer].node)
+            for arc in network.arcs
+        )
+
+    def applied_by(self, server: str | None) -> FloatArray:
+        """Return 1 for every arc whose drops a server applies, else 0; all are 1 for None."""
+        servers = [node.id for node in self.network.nodes]
+        if server is not None and server not in servers:
+            raise InvalidInput(f"server must be one of {', '.join(servers)}, got {server}")
+        return np.array([float(server in (None, place)) for place in self._places])
+
     def server_drops(self, load: float | Rates) -> dict[str, dict[str, float]]:
         """Return the drops that each server applies (Plan Implementation, Section 4).
 
@@ -114,11 +218,9 @@ class Plan:
         """
         drops: dict[str, dict[str, float]] = {n.id: {} for n in self.network.nodes}
         for arc, fraction in self.at(load).items():
-            stream, consumer = arc.split("->")
-            place = self.network.node_of[stream]
-            if place is None:
-                place = self.network.operator[consumer.split(":")[0]].node
-            drops[place][arc] = fraction
+            place = self._places[self.network.arc_index[arc]]
+            if place is not None:
+                drops[place][arc] = fraction
         return drops
 
     @property
@@ -146,6 +248,7 @@ class Plan:
             "plans": self.plan_count,
             "bytes": self.nbytes,
             "predicted_quality": round(self.predicted_quality(0.5), 6),
+            "not_nested": list(self.not_nested),
         }
 
     def to_document(self) -> dict[str, Any]:

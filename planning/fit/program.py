@@ -20,7 +20,7 @@ import numpy as np
 
 from planning.arrays import FloatArray
 from planning.errors import PlanningError
-from planning.fit.model import Output
+from planning.fit.model import MethodLimit, Output
 from planning.fit.network import QueryNetwork, graph
 
 Library = Literal["glop", "highs"]
@@ -46,6 +46,8 @@ class NetworkProgram:
     def __init__(self, network: QueryNetwork, library: Library = "glop") -> None:
         from ortools.linear_solver import pywraplp
 
+        if network.min_keep > 0:
+            raise MethodLimit("solver must be simplex for a network with min_keep")
         self.network = network
         self.status = "NOT_SOLVED"
         self._optimal = pywraplp.Solver.OPTIMAL

@@ -1,8 +1,9 @@
 """The runtime of FIT: drop operators on the arcs of a query network.
 
 An item belongs to an arc (column ``arc``) or to a stream (column ``element``, ``stream`` or
-``input``); the drops of a stream are nested over its arcs, so an item of a stream is dropped only
-where all arcs drop it. Items of unknown arcs pass. ``offer`` never raises.
+``input``). The drops of a stream are nested over its arcs: what an arc drops, every arc that drops
+more drops too, so an item of a stream is dropped only where all arcs drop it. Items of unknown
+arcs pass.
 
 On an arc before an aggregate with a declared window, whole windows are dropped: batches of windows
 pass or not, and a kept batch keeps the tuples that its last windows need.
@@ -10,20 +11,22 @@ pass or not, and a kept batch keeps the tuples that its last windows need.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.errors import InvalidInput
-from planning.fit.network import Rates
+from planning import batches
+from planning.arrays import BoolArray, IntArray
+from planning.batches import Batch, Schema
+from planning.fit.network import Rates, graph
 from planning.fit.plan import Plan
-from planning.pacing import ONE, spread_credits
-from planning.shedder import BaseShedder, ItemCounters, batch_size
+from planning.pacing import ONE, UNLIMITED, spread_credits
+from planning.shedder import BaseShedder, Decision, ItemCounters
 
-COLUMNS = ("arc", "element", "stream", "input")
+SCHEMA = Schema((), any_of=("arc", "element", "stream", "input"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +36,27 @@ class Counters(ItemCounters):
     names: tuple[str, ...]
 
 
-class DropOperators(NamedTuple):
-    """Row i of every array is the drop operator of name i: what it should do, and where it is."""
+class Operators(NamedTuple):
+    """What the drop operator of each name should do.
 
-    step: IntArray  # credit per span
+    The names of a stream that drop items alike form a group with as many levels. An item falls at
+    the first level whose credit carries, and a name drops the items that fall at its level or
+    above: drops are nested as long as every arc of a stream is offered all its items in order.
+    """
+
+    step: IntArray  # per level of a group: credit per span that has not fallen at one above
+    first: IntArray  # where the levels of the name's group start in ``step``
+    level: IntArray  # of the name
+    levels: IntArray  # of the group
+    own: IntArray  # where the name's levels start in ``credit``
     span: IntArray  # items that are dropped or kept together
     tail: IntArray  # items that a kept span needs from the next one
-    credit: IntArray
+
+
+class State(NamedTuple):
+    """Where the drop operator of each name is, and what it has done."""
+
+    credit: IntArray  # per name and level
     position: IntArray  # within the span
     dropping: BoolArray
     left: IntArray  # of the tail
@@ -52,6 +69,10 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
 
     With ``server``, only the drops that this server applies; other items pass.
 
+    With keys, an item is dropped iff its draw is below the drop fraction of its arc. A stream's
+    items that have the same key on every arc keep the plan's nesting. Keys decide on single items
+    also before a windowed aggregate: to drop whole windows, make the window's number the key.
+
     Examples
     --------
     >>> from planning.fit.demo import figure_1
@@ -60,103 +81,229 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
     >>> keep = shedder.offer({"input": ["i1", "i2"] * 1000})
     >>> int(keep[::2].sum()), int(keep[1::2].sum())  # 80 % of i1 and 60 % of i2 must go
     (200, 400)
+    >>> shedder.arrivals(batches.read(["i1->a1", "i2->a2", "i1->a1"], shedder.schema))
+    {'i1': 2, 'i2': 1}
     """
+
+    WEIGHTED: ClassVar[bool] = True
+
+    _state: State
+    _older: dict[str, tuple[int, int]]  # counts of names that only older plans had
+    _values: IntArray | None  # rank of every name by value; made when a limit first bites
 
     def __init__(self, plan: Plan, load: float | Rates = 1.0, *, server: str | None = None) -> None:
         self.server = server
         super().__init__(plan, load)
 
     @property
+    def schema(self) -> Schema:
+        """One column of labels: arcs, or streams by the name of their input or operator."""
+        return SCHEMA
+
+    @property
     def setting(self) -> dict[str, float]:
         """The drop fraction per arc in force."""
-        return dict(self._setting)
+        names = zip(self._names, self._drops.tolist(), strict=False)
+        return {name: fraction for name, fraction in names if fraction > 0.0}
 
     @property
     def counters(self) -> Counters:
-        """Items offered and dropped since this plan came into force."""
-        drops = self._drops
-        return Counters(drops.offered.copy(), drops.dropped.copy(), (*self._names, ""))
+        """Items offered and dropped, also on arcs that only older plans had."""
+        counts = np.stack([self._state.offered, self._state.dropped])
+        older = np.array([*self._older.values()], dtype=np.int64).reshape(-1, 2).T
+        offered, dropped = np.concatenate([counts[:, :-1], older, counts[:, -1:]], axis=1)
+        return Counters(offered, dropped, (*self._names, *self._older, ""))
+
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return a column of arcs and streams."""
+        return {"arc": np.array(self._names)[np.arange(rows) % len(self._names)]}
 
     def set_load(self, load: float | Rates) -> None:
         """Follow a new load; credits and counters continue."""
-        if self.server is None:
-            drops = self._plan.at(load)
-        else:
-            servers = self._plan.server_drops(load)
-            if self.server not in servers:
-                raise InvalidInput(f"server must be one of {', '.join(servers)}, got {self.server}")
-            drops = servers[self.server]
-        self._load = load
-        self._setting = drops
-        self._drops.step[:] = np.ceil(self._fractions(drops) * ONE - 1e-6)
+        planned = self._plan.fractions(load)
+        drops = planned * self._applied
+        fractions = np.concatenate([drops, self._plan.least_of_streams(drops), [0.0]])
+        steps = np.ceil(fractions * ONE - 1e-6).astype(np.int64)
+        order = np.lexsort((steps, self._group))
+        sorted_steps = steps[order]
+        above = np.where(self._ranks > 1, np.roll(sorted_steps, 1), 0)
+        left = np.maximum(ONE - above, 1)
+        self._operators.step[:] = np.ceil((sorted_steps - above) / left * ONE - 1e-6)
+        self._operators.level[order] = self._ranks
+        self._load, self._planned, self._drops, self._steps = load, planned, drops, steps
+        self._values = None
 
-    def offer(self, batch: Mapping[str, Any] | Iterable[str]) -> BoolArray:
-        """Decide on a batch: True where the item is kept."""
-        from planning.fit.kernels.drops import decide
+    def arrivals(self, batch: Batch) -> dict[str, int]:
+        """Return how many items of each input a batch holds.
 
+        Every arc of an input carries all its items: where they are labelled by arc, the arc with
+        the most items counts.
+        """
+        counts = np.bincount(self._codes(batch), minlength=len(self._group))
+        inputs = self._plan.network.input_ids
+        most = np.maximum.reduceat(counts[self._of_inputs], self._from_input)
+        return dict(zip(inputs, most.tolist(), strict=True))
+
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on a batch that has been read; beyond ``most``, the least valuable items go first.
+
+        The value of an item is what it adds to the weighted throughput, given the drops that it
+        has yet to pass. Items of unknown arcs have none.
+        """
         codes = self._codes(batch)
         keep = np.empty(len(codes), dtype=np.bool_)
-        decide(codes, self._drops, keep)
-        return keep
+        if draws is None:
+            self._follow(codes, self._operators, self._state, keep)
+        else:
+            np.greater_equal(draws, self._steps[codes], out=keep)
+            self._state.offered[:] += self._counts(codes)
+            self._state.dropped[:] += self._counts(codes[~keep])
+        passing = int(np.count_nonzero(keep))
+        cut = max(passing - max(most, 0), 0)
+        if cut:
+            gone = self._least_valuable(codes, np.flatnonzero(keep), cut)
+            keep[gone] = False
+            self._state.dropped[:] += self._counts(codes[gone])
+        weight = None
+        if weighted:
+            kept = 1.0 - self._steps / ONE
+            weight = np.where(keep, (1.0 / np.where(kept > 0.0, kept, 1.0))[codes], 0.0)
+        return Decision(keep, passing - cut, cut, weight)
 
-    def offer_one(self, item: Mapping[str, Any] | str) -> bool:
-        """Decide on one item, given as its arc or stream, or as a mapping with such a column."""
-        if isinstance(item, str):
-            return bool(self.offer([item])[0])
-        return bool(self.offer({name: [value] for name, value in item.items()})[0])
+    def adopt(self, old: Self) -> None:
+        """Go on where the shedder of an older plan stopped: credits, windows and counters by name.
+
+        Names that are new start afresh; the counts of those that are gone are kept.
+        """
+        counted = old.counters
+        pairs = zip(counted.offered.tolist(), counted.dropped.tolist(), strict=True)
+        counts = dict(zip(counted.names, pairs, strict=True))
+        state, operators, before = self._start(), self._operators, old._operators
+        if self._names == old._names and all(map(np.array_equal, operators[3:], before[3:])):
+            for into, values in zip(state, old._state, strict=True):
+                into[:] = values
+        else:
+            for name, code in self._code.items():
+                if name in old._code:
+                    self._take_over(state, code, old, old._code[name])
+        known = [counts.pop(name, (0, 0)) for name in (*self._names, "")]
+        state.offered[:], state.dropped[:] = np.array(known).T
+        self._state, self._older = state, counts
 
     def pass_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Pass whole counts of tuples per arc, as offering them one by one would."""
         from planning.fit.kernels.drops import kept_of
 
-        given = np.zeros(len(self._names) + 1, dtype=np.int64)
+        given = np.zeros(len(self._group), dtype=np.int64)
         for name, count in counts.items():
             given[self._code[name]] = count
         kept = np.empty_like(given)
-        kept_of(given, self._drops.step, self._drops.credit, kept)
-        self._drops.offered[:] += given
-        self._drops.dropped[:] += given - kept
+        kept_of(given, self._operators, self._state, kept)
         return {name: int(kept[self._code[name]]) for name in counts}
 
-    def _codes(self, batch: Any) -> IntArray:
-        unknown = len(self._names)
-        try:
-            items = _labels(batch)
-        except (TypeError, ValueError, KeyError):
-            return np.full(batch_size(batch), unknown, dtype=np.int64)
-        labels, places = np.unique(items, return_inverse=True)
-        known = np.array([self._code.get(str(label), unknown) for label in labels.tolist()])
-        return known.astype(np.int64)[places]
+    def _codes(self, batch: Batch) -> IntArray:
+        """Return the code of every item's label; the last one is for unknown ones."""
+        codes = batches.codes(next(iter(batch.columns.values())), self._code)
+        codes[codes < 0] = len(self._names)
+        return codes
 
-    def _fractions(self, drops: dict[str, float]) -> FloatArray:
-        """Drop fraction per name: arcs as they are, streams by their least dropping arc."""
-        network = self._plan.network
-        arcs = [drops.get(arc.name, 0.0) for arc in network.arcs]
-        streams = [min((arcs[a] for a in network.arcs_from[s]), default=0.0) for s in self._streams]
-        return np.array([*arcs, *streams, 0.0])
+    def _counts(self, codes: IntArray) -> IntArray:
+        return np.bincount(codes, minlength=len(self._group))
+
+    def _refused(self, rows: int) -> BoolArray:
+        self._state.offered[-1] += rows
+        return np.ones(rows, dtype=np.bool_)
+
+    def _least_valuable(self, codes: IntArray, kept: IntArray, cut: int) -> IntArray:
+        """Return which of the kept items go: whole arcs by value, and of the last one evenly.
+
+        Before a windowed aggregate the last items of the batch go, so that windows stay whole.
+        """
+        if self._values is None:
+            values = graph.values(self._plan.network, self._planned)
+            self._values = np.unique(values.T, axis=0, return_inverse=True)[1].reshape(-1)
+        rank = self._values[codes[kept]]
+        below = np.cumsum(np.bincount(rank))
+        last = int(np.searchsorted(below, cut))
+        among = kept[rank == last]
+        count = cut - (int(below[last - 1]) if last else 0)
+        if (self._operators.span[codes[among]] > 1).any():
+            chosen = among[len(among) - count :]
+        else:
+            chosen = among[(2 * np.arange(count) + 1) * len(among) // (2 * count)]
+        return np.concatenate([kept[rank < last], chosen])
 
     def _install(self, plan: Plan) -> None:
         """Take the plan's arcs; they count from zero."""
+        from planning.fit.kernels.drops import decide
+
+        plan.check()
         network = plan.network
         self._plan = plan
-        self._streams = (*network.input_ids, *(o.id for o in network.operators))
-        self._names = (*(arc.name for arc in network.arcs), *self._streams)
+        self._follow = decide
+        self._applied = plan.applied_by(self.server)
+        streams = network.streams
+        self._names = (*(arc.name for arc in network.arcs), *streams)
         self._code = {name: code for code, name in enumerate(self._names)}
         size = len(self._names) + 1
-        step, position, left, offered, dropped = np.zeros((5, size), dtype=np.int64)
         span, tail = np.ones(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         for code, window in enumerate(network.arc_windows):
             if window is not None:
                 span[code] = max(round(window.batch * window.slide), 1)
                 tail[code] = max(round(window.size - window.slide), 0)
-        credit, dropping = spread_credits(size), np.zeros(size, dtype=np.bool_)
-        self._drops = DropOperators(
-            step, span, tail, credit, position, dropping, left, offered, dropped
+        alike: dict[tuple[str, int, int], int] = {}
+        of = [*(arc.stream for arc in network.arcs), *streams, ""]
+        keys = zip(of, span.tolist(), tail.tolist(), strict=True)
+        self._group = np.array([alike.setdefault(key, len(alike)) for key in keys])
+        sizes = np.bincount(self._group)
+        starts = np.cumsum(sizes) - sizes
+        self._ranks = np.arange(size) - np.repeat(starts, sizes) + 1
+        levels = sizes[self._group]
+        self._operators = Operators(
+            step=np.zeros(size, dtype=np.int64),
+            first=starts[self._group],
+            level=np.ones(size, dtype=np.int64),
+            levels=levels,
+            own=np.cumsum(levels) - levels,
+            span=span,
+            tail=tail,
+        )
+        carrying = [(self._code[i], *network.arcs_from[i]) for i in network.input_ids]
+        self._of_inputs = np.concatenate(carrying)
+        self._from_input = np.cumsum([0, *map(len, carrying[:-1])])
+        self._older = {}
+        self._state = self._start()
+        # Compiled here rather than on the data path.
+        decide(self._group[:0], self._operators, self._state, np.empty(0, dtype=np.bool_))
+
+    def _start(self) -> State:
+        """Return the state of drop operators that have seen no item."""
+        operators, size = self._operators, len(self._group)
+        credit = spread_credits(size)
+        spans = zip(operators.first.tolist(), operators.levels.tolist(), strict=True)
+        position, left, offered, dropped = np.zeros((4, size), dtype=np.int64)
+        return State(
+            np.concatenate([credit[first : first + levels] for first, levels in spans]),
+            position,
+            np.zeros(size, dtype=np.bool_),
+            left,
+            offered,
+            dropped,
         )
 
-
-def _labels(batch: Any) -> Any:
-    if isinstance(batch, Mapping):
-        column = next((name for name in COLUMNS if name in batch), COLUMNS[0])
-        return np.asarray(batch[column]).astype(str)
-    return np.asarray(list(batch), dtype=str)
+    def _take_over(self, state: State, code: int, old: Self, other: int) -> None:
+        """Let one name go on where the old shedder's stopped; other windows start afresh."""
+        mine, theirs = self._operators, old._operators
+        levels = min(mine.levels[code], theirs.levels[other])
+        here, there = mine.own[code], theirs.own[other]
+        state.credit[here : here + levels] = old._state.credit[there : there + levels]
+        if (mine.span[code], mine.tail[code]) == (theirs.span[other], theirs.tail[other]):
+            for into, values in zip(state[1:4], old._state[1:4], strict=True):
+                into[code] = values[other]

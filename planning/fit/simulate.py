@@ -6,7 +6,7 @@ of its work. A server that is sent more than it can do loses the excess at its e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,16 @@ class Measured:
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
+    plan: Plan,
+    samples: Columns,
+    definition: Definition[Parameters],
+    loads: Sequence[float | Mapping[str, float]],
 ) -> tuple[Outcome, ...]:
     """Shed the samples' rates with the plan at each load, and at random, and compare.
 
     The network that is loaded is the one the samples themselves show, so a plan made from stale
-    costs is seen to be stale.
+    costs is seen to be stale. At a load of rates by input id, an outcome's ``load`` is the fraction
+    that corresponds to them: the share of its work that the busiest server can afford.
     """
     fresh = build(samples, definition).network
     rates = period_counts(samples, fresh) / definition.parameters.period_s
@@ -75,13 +79,13 @@ def evaluate(
         raise StatisticsError("samples must hold at least one complete period, got none")
     outcomes = []
     for load in loads:
-        scaled = scale_to(fresh, rates, float(load))
+        scaled = scale_to(fresh, rates, load)
         shed = measure(fresh, scaled, shed_by(plan, scaled, definition.parameters.period_s))
         random = measure(fresh, scaled, random_drops(fresh, scaled))
         outcomes.append(
             Outcome(
-                load=float(load),
-                predicted_quality=plan.predicted_quality(float(load)),
+                load=_affordable(fresh, scaled) if isinstance(load, Mapping) else float(load),
+                predicted_quality=plan.predicted_quality(load),
                 quality=min(shed.quality, 1.0),
                 random_quality=random.quality,
                 passed_fraction=passed_fraction(fresh, scaled, shed),
@@ -91,12 +95,31 @@ def evaluate(
     return tuple(outcomes)
 
 
-def scale_to(network: QueryNetwork, rates: FloatArray, load: float) -> FloatArray:
-    """Scale rate vectors so that their mean asks the busiest server for 1/``load`` of its CPU."""
+def scale_to(
+    network: QueryNetwork, rates: FloatArray, load: float | Mapping[str, float]
+) -> FloatArray:
+    """Scale rate vectors so that their mean asks the busiest server for 1/``load`` of its CPU.
+
+    With a load of rates by input id, so that the mean of every input is its rate there; an input
+    that shows no tuples has that rate all the time.
+    """
+    if isinstance(load, Mapping):
+        wanted, mean = network.rate_vector(load), rates.mean(axis=0)
+        seen = mean > 0
+        return np.asarray(np.where(seen, rates / np.where(seen, mean, 1.0), 1.0) * wanted)
     check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass a fraction above 0")
-    use = shedding_program(network).use_per_tuple @ rates.mean(axis=0)
-    busiest = float(use.max(initial=0.0))
+    busiest = _busiest(network, rates)
     return rates / (busiest * load) if busiest > 0 else rates
+
+
+def _busiest(network: QueryNetwork, rates: FloatArray) -> float:
+    """Return what the busiest server is asked for at the mean rates, in shares of its CPU."""
+    use = shedding_program(network).use_per_tuple @ rates.mean(axis=0)
+    return float(use.max(initial=0.0))
+
+
+def _affordable(network: QueryNetwork, rates: FloatArray) -> float:
+    return 1.0 / max(_busiest(network, rates), 1.0)
 
 
 def shed_by(plan: Plan, rates: FloatArray, period_s: float) -> FloatArray:

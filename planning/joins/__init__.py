@@ -23,8 +23,8 @@ gamma           ``Plan.monitor_fraction``                   share of tuples
 Windows are numbered 0 and 1; a tuple of stream 0 probes window 1 and vice versa.
 
 Besides the usual modules of a family, ``layout`` reads rows as tuples, ``engine`` is the compiled
-join operator, ``control`` decides how much it compares, learns from what it finds and notices a
-stale plan, and ``printed`` has the paper's Algorithms 1 to 5, as published and corrected.
+join operator, ``control`` runs it within a load or a budget, learns from what it finds and notices
+a stale plan, and ``printed`` has the paper's Algorithms 1 to 5, as published and corrected.
 
 ``Statistics``, ``Plan`` and ``Shedder`` are imported from here on first use, so that a source node
 loads no planner.

@@ -133,6 +133,10 @@ def _plan(kind: type[Plan], read: PlanDocument) -> Plan:
     )
     if read.order != plan.order.tolist():
         raise damaged(WHAT, "list its items by falling density", "another order")
+    try:
+        plan.at(read.load)
+    except InvalidInput as error:
+        raise damaged(WHAT, "have a setting", error) from None
     return plan
 
 
@@ -214,6 +218,9 @@ def _check(read: PlanDocument) -> None:
     """Refuse fields that contradict one another."""
     types, condition, layout = len(read.types), read.condition, read.layout
     vocabulary, classes = condition.vocabulary, len(layout.types) * (len(layout.sizes) + 1)
+    positive = [*read.utilities, *read.rates_per_s, read.monitor_fraction, read.span_s]
+    positive += [share for row in read.type_frequency for share in row]
+    items, weights = len(layout.items), len(layout.weights)
     countable = condition.kind != "overlap" or condition.threshold <= LARGEST_THRESHOLD
     for fits, must, given in (
         (read.format == FORMAT, f"have format {FORMAT}", read.format),
@@ -221,6 +228,11 @@ def _check(read: PlanDocument) -> None:
         (classes == types, f"have a layout of {types} classes", classes),
         (read.combine in COMBINES, f"combine by {', '.join(COMBINES)}", read.combine),
         (bool(np.isfinite(read.density).all()), "have finite densities", "NaN or infinity"),
+        (all(0 <= x < np.inf for x in positive), "have rates and shares of 0 or more", "others"),
+        (min(read.hits, default=0) >= 0, "have hits of 0 or more", "fewer"),
+        (items > 0, "have a layout with items", items),
+        (weights in (0, items), f"have no weights or {items}", weights),
+        (sorted(set(layout.sizes)) == layout.sizes, "have rising sizes", layout.sizes),
         (vocabulary is None or vocabulary >= 0, "have a vocabulary of 0 or more", vocabulary),
         (countable, f"have a threshold <= {LARGEST_THRESHOLD}", condition.threshold),
     ):

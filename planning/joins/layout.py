@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planning.arrays import Columns, FloatArray, IntArray
+from planning.arrays import BoolArray, Columns, FloatArray, IntArray
+from planning.batches import Batch, codes, numbers
 from planning.errors import InvalidInput
 from planning.joins.model import Condition, Tuples, from_arrays
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from planning.joins.parameters import Parameters
 
 NO_ITEM = -1
+LARGEST_ITEM = 2.0**62
 ONE_TYPE = "any"
 MOST_BOUNDS = 8  # automatic size classes, less one
 
@@ -82,20 +85,43 @@ class Layout:
         type_column = (self.type,) if self.type else ()
         return (self.stream, self.time, *type_column, *self.items, *self.weights)
 
-    def read(self, rows: Columns) -> tuple[IntArray, Tuples]:
-        """Read rows as tuples: the stream of each (0, 1, or -1 if unknown), and the tuples."""
+    def streams_in(self, rows: Mapping[str, Any]) -> IntArray:
+        """Return the stream of every row: 0, 1, or -1 if unknown."""
+        return codes(rows[self.stream], _numbered(self.streams))
+
+    def types_in(self, rows: Mapping[str, Any]) -> IntArray:
+        """Return the type of every row, -1 if unknown."""
+        if self.type is None:
+            return np.zeros(len(rows[self.stream]), dtype=np.int64)
+        return codes(rows[self.type], _numbered(self.types))
+
+    def size_classes(self, batch: Batch) -> IntArray:
+        """Return the size class of every row's set; its items count once.
+
+        >>> layout = Layout("s", ("a", "b"), "t", None, ("any",), ("i", "j"), (), (0, 1))
+        >>> layout.size_classes(Batch({"i": np.array([7, 7, -1]), "j": np.array([7, 3, -1])}, 3))
+        array([1, 2, 0])
+        """
+        if not self.sizes:
+            return np.zeros(batch.rows, dtype=np.int64)
+        table = np.column_stack([_items(batch.numbers(name)) for name in self.items])
+        table.sort(axis=1)
+        return np.asarray(np.searchsorted(self.sizes, _fresh(table).sum(axis=1), side="left"))
+
+    def read(self, rows: Mapping[str, Any]) -> tuple[IntArray, Tuples]:
+        """Read rows as tuples: the stream of each (0, 1, or -1 if unknown), and the tuples.
+
+        Columns are NumPy or Arrow arrays.
+        """
         missing = [name for name in self.columns if name not in rows]
         if missing:
             raise InvalidInput(f"rows must have the columns {', '.join(missing)}, got {list(rows)}")
-        stream = codes(rows[self.stream], self.streams)
-        kind = np.zeros(stream.size, dtype=np.int64)
-        if self.type is not None:
-            kind = codes(rows[self.type], self.types)
-        items = np.column_stack([_items(rows[name]) for name in self.items])
+        items = np.column_stack([_items(numbers(rows[name])) for name in self.items])
         weights = None
         if self.weights:
-            weights = np.column_stack([_numbers(rows[name]) for name in self.weights])
-        return stream, from_table(_numbers(rows[self.time]), items, weights, kind)
+            weights = np.column_stack([numbers(rows[name]) for name in self.weights])
+        batch = from_table(numbers(rows[self.time]), items, weights, self.types_in(rows))
+        return self.streams_in(rows), batch
 
     def streams_of(self, rows: Columns) -> tuple[Tuples, Tuples]:
         """Split rows into the two streams, each in order of time; unreadable rows are left out."""
@@ -140,31 +166,24 @@ def from_table(
     """
     order = np.argsort(items, axis=1, kind="stable")
     sorted_items = np.take_along_axis(items, order, axis=1)
-    fresh = sorted_items > NO_ITEM
-    fresh[:, 1:] &= sorted_items[:, 1:] != sorted_items[:, :-1]
+    fresh = _fresh(sorted_items)
     first = np.concatenate(([0], np.cumsum(fresh.sum(axis=1)))).astype(np.int64)
     if weights is not None:
         weights = np.take_along_axis(weights, order, axis=1)[fresh]
     return from_arrays(time, first, sorted_items[fresh], weights=weights, kind=kind)
 
 
-def codes(values: Any, names: tuple[str, ...]) -> IntArray:
-    """Position of each value in ``names``, -1 for an unknown one.
-
-    >>> codes(np.array(["b", "x", "a"]), ("a", "b")).tolist()
-    [1, -1, 0]
-    """
-    texts = np.asarray(values).astype(str)
-    result = np.full(texts.size, -1, dtype=np.int64)
-    for code, name in enumerate(names):
-        result[texts == name] = code
-    return result
+def _fresh(table: IntArray) -> BoolArray:
+    """Where each sorted row has an item that it has not had before."""
+    fresh = table > NO_ITEM
+    fresh[:, 1:] &= table[:, 1:] != table[:, :-1]
+    return fresh
 
 
-def _numbers(values: Any) -> FloatArray:
-    return np.asarray(values, dtype=np.float64)
+def _numbered(names: tuple[str, ...]) -> dict[str, int]:
+    return {name: code for code, name in enumerate(names)}
 
 
-def _items(values: Any) -> IntArray:
-    numbers = np.nan_to_num(_numbers(values), nan=NO_ITEM, posinf=NO_ITEM, neginf=NO_ITEM)
-    return np.maximum(numbers, NO_ITEM).astype(np.int64)
+def _items(values: FloatArray) -> IntArray:
+    known = np.nan_to_num(values, nan=NO_ITEM, posinf=NO_ITEM, neginf=NO_ITEM)
+    return np.clip(known, NO_ITEM, LARGEST_ITEM).astype(np.int64)

@@ -41,6 +41,22 @@ def fill(order: IntArray, volumes: FloatArray, budget: float) -> FloatArray:
     return take.reshape(volumes.shape)
 
 
+def cut(volumes: FloatArray, before: FloatArray, budget: float) -> tuple[int, FloatArray]:
+    """Return how many sorted items a budget takes whole, and the shares of those that follow.
+
+    The same as :func:`fill`, but in the time that it takes to find the place: ``before`` is the sum
+    of the volumes before each item.
+
+    >>> cut(np.array([4.0, 2.0, 9.0]), np.array([0.0, 4.0, 6.0]), 5.0)
+    (1, array([0.5]))
+    """
+    # Rounding may leave an item before the end of the budget a hair short of whole.
+    low = max(int(np.searchsorted(before, budget * (1.0 - 1e-9), side="left")) - 1, 0)
+    high = max(int(np.searchsorted(before, budget, side="left")), low)
+    left, some = budget - before[low:high], volumes[low:high]
+    return low, np.clip(np.divide(left, some, out=np.ones(high - low), where=some > 0), 0.0, 1.0)
+
+
 def denser_side(density: FloatArray) -> BoolArray:
     """Whether the older neighbour of each basic window is denser than the newer one.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints, sorted_sum
-from planning.errors import check_between
+from planning.errors import InvalidInput, check_between
 from planning.joins import codec, path
 from planning.joins.codec import PlanDocument
 from planning.joins.layout import Layout
@@ -78,27 +78,57 @@ class Plan:
     @cached_property
     def volumes(self) -> FloatArray:
         """Share of all comparisons that each item accounts for; sums to 1."""
-        made = self.comparisons.astype(np.float64)
-        total = float(made.sum())
-        if total > 0:
-            return frozen(made / total)
-        spread = self.windows.extents_s[:, None, :] * self.type_frequency[::-1, :, None]
-        return frozen(spread / sorted_sum(spread))
+        spread = self.comparisons.astype(np.float64)
+        total = float(spread.sum())
+        if total == 0:
+            spread = self.windows.extents_s[:, None, :] * self.type_frequency[::-1, :, None]
+            total = sorted_sum(spread)
+        if not (0 < total < np.inf and spread.min() >= 0):
+            raise InvalidInput(
+                "comparisons, or else type_frequency, must be shares of a positive total, got "
+                f"numbers from {spread.min():g} that add up to {total:g}"
+            )
+        return frozen(spread / total)
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """Pairs of a tuple and an existing basic window per second: what a shedder grants."""
+        arrivals = self.type_frequency * np.asarray(self.rates_per_s)[:, None]
+        present = self.windows.extents_s[:, None, :] > 0
+        return frozen((arrivals if arrivals.any() else arrivals + 1.0)[::-1, :, None] * present)
+
+    @cached_property
+    def ranks(self) -> IntArray:
+        """Basic windows of each window and type by falling density."""
+        return frozen_ints(np.argsort(-self.density, axis=2, kind="stable"))
 
     @cached_property
     def oldest(self) -> BoolArray:
         """From which end each basic window is taken in part."""
         return path.denser_side(self.density)
 
+    @cached_property
+    def _in_turn(self) -> tuple[FloatArray, FloatArray]:
+        """Volumes of the sorted items, and the sum before each."""
+        volumes = self.volumes.ravel()[self.order]
+        return volumes, np.concatenate(([0.0], np.cumsum(volumes)[:-1]))
+
+    def cut(self, load: float) -> tuple[float, int, FloatArray]:
+        """Return r, how many sorted items are taken whole, and the shares of those that follow."""
+        r = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
+        if r == 1.0:  # rounding must not leave the last item a hair short
+            return r, self.order.size, np.empty(0)
+        return r, *path.cut(*self._in_turn, r)
+
     def at(self, load: float) -> Setting:
         """Return the best setting that makes the fraction ``load`` of all comparisons."""
-        r = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
-        # At r = 1 rounding must not leave the last item a hair short.
-        take = np.ones(self.density.shape) if r == 1.0 else path.fill(self.order, self.volumes, r)
-        extents = self.windows.extents_s[:, None, :]
-        shares = (take * extents).sum(axis=2) / extents.sum(axis=2)
-        ranks = np.argsort(-self.density, axis=2, kind="stable")
-        return Setting(r, frozen(take), self.oldest, frozen(shares), frozen_ints(ranks))
+        r, whole, shares = self.cut(load)
+        taken = np.zeros(self.order.size)
+        taken[self.order[:whole]] = 1.0
+        taken[self.order[whole : whole + shares.size]] = shares
+        take, extents = taken.reshape(self.density.shape), self.windows.extents_s[:, None, :]
+        fractions = (take * extents).sum(axis=2) / extents.sum(axis=2)
+        return Setting(r, frozen(take), self.oldest, frozen(fractions), self.ranks)
 
     def predicted_quality(self, load: float) -> float:
         """Return the share of the utility of the full join that is kept at ``load``."""
@@ -107,6 +137,18 @@ class Plan:
         if total <= 0:
             return float(load)
         return min(1.0, sorted_sum(value * self.at(load).take) / total)
+
+    def passed_fraction(self, load: float) -> float:
+        """Return the share of all pairs of a tuple and a basic window that is granted at ``load``.
+
+        The load is a share of comparisons; basic windows hold more tuples, or fewer.
+        """
+        return sorted_sum(self.pairs * self.at(load).take) / sorted_sum(self.pairs)
+
+    @property
+    def not_nested(self) -> tuple[str, ...]:
+        """Items that are taken less as the load rises: none, as each is filled in its turn."""
+        return ()
 
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
@@ -118,6 +160,7 @@ class Plan:
             "types": len(self.types),
             "items": int(self.density.size),
             "matches_per_comparison": round(int(self.hits.sum()) / made, 8) if made else 0.0,
+            "not_nested": list(self.not_nested),
             "load": self.load,
             "predicted_quality": round(self.predicted_quality(self.load), 6),
         }

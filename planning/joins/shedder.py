@@ -1,35 +1,30 @@
-"""The runtime: a windowed join that compares only what its plan says, and adapts by itself.
+"""The runtime: which basic windows a tuple is compared with, or the windowed join itself.
 
-``push(stream, batch)`` joins: it is the operator itself. ``offer(batch)`` only decides, for an
-operator elsewhere: row k of its mask says which basic windows of the other stream's window
-tuple k is to be compared with, newest first. Neither ever raises because of the data.
-
-Give ``budget_per_s`` (comparisons per second) or ``cpu_share`` (of one core, by measured time) and
-the load follows by itself at every tick; otherwise the load is what ``set_load`` says.
+``offer(batch)`` only decides, for an operator elsewhere: row k of its mask says which basic windows
+of the other stream's window tuple k is to be compared with, newest first. ``push(stream, batch)``
+joins: it is the operator (:mod:`planning.joins.control.governed`). Neither ever raises because of
+the data.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, IntArray
-from planning.errors import InvalidInput, check_between
-from planning.joins.control import Controller, MeasuredCost, View
-from planning.joins.engine import Matches, Selection, WindowedJoin, probe
-from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
+from planning.batches import Batch, Schema
+from planning.joins.control import Controller, Limits
+from planning.joins.model import Tuples
 from planning.joins.plan import Plan, Setting
-from planning.pacing import ONE, ONE_BITS
-from planning.shedder import BaseShedder, batch_size
+from planning.pacing import ONE, ONE_BITS, UNLIMITED
+from planning.shedder import BaseShedder, Decision
 
-SMOOTHING = 0.2  # weight of the newest batch in running means
-CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
-CARRIED_TICKS = 4  # processor time that is made up for later, at most
-CUSHION = 2.0  # ticks' worth of comparisons kept unspent, so that the hard limit seldom bites
+if TYPE_CHECKING:
+    from planning.joins.control.governed import GovernedJoin
+    from planning.joins.engine import Matches, WindowedJoin
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +33,15 @@ class Counters:
 
     offered: int  # tuples
     dropped: int  # tuples that ``offer`` lets be compared with nothing; operators still store them
-    compared: int  # comparisons made, or granted by ``offer``
-    possible: int  # comparisons that the complete join would have made
+    compared: int  # comparisons made, or basic windows granted by ``offer``
+    possible: int  # comparisons that the complete join would have made, or basic windows
     matches: int
-    rejected: int  # tuples set aside: time not a number, items outside the vocabulary
+    rejected: int  # tuples set aside: time not a number, items outside the vocabulary, unreadable
     late: int
     ignored: int  # tuples older than the windows
     clock_resets: int
     unknown_types: int
+    unknown_streams: int  # tuples offered of neither stream
     busy_s: float  # processor time spent joining
     stale: bool  # the plan's order has been found wrong; a new plan is wanted
 
@@ -55,287 +51,288 @@ class Counters:
         return self.compared / self.possible if self.possible else 1.0
 
 
+@dataclass(slots=True)
+class Offered:
+    """What ``offer`` has counted; it outlives plans."""
+
+    tuples: int = 0
+    dropped: int = 0
+    granted: int = 0
+    possible: int = 0
+    unreadable: int = 0
+    unknown_types: int = 0
+    unknown_streams: int = 0
+
+
 class Shedder(BaseShedder[Plan, Setting, float]):
-    """Joins two streams within a load.
+    """Joins two streams within a load, or says what to compare.
+
+    A fraction of a basic window is spread over tuples: of two tuples at r = 0.5 one is compared
+    with it. By credits every second one is, with a key those whose draw says so: whatever the
+    load, a tuple keeps what it was granted at lower loads. A key fixes what ``offer`` grants, not
+    which matches there are: these depend on what the windows hold. No weights are given, because no
+    tuple is dropped: each is stored, and each of its matches is found with the chance that its own
+    basic window is granted, ``setting.take``.
 
     Parameters
     ----------
     load
         Fraction r of all comparisons to make, unless a budget decides.
-    budget_per_s
-        Comparisons per second of stream time.
-    cpu_share
-        Share of one core, measured; seconds of work per second of stream time.
-    tick_s
-        Time between two decisions, in stream time; by default a quarter of a basic window.
-    adapt
-        Whether to watch the time correlation and abandon a plan that has gone stale.
-    clock
-        Seconds of processor time.
+    engine
+        Whether ``push`` will be used: the operator is then compiled and built right away instead
+        of at the first push. Implied by a budget.
+    limits
+        ``budget_per_s``, ``cpu_share`` and more for ``push``: :class:`~planning.joins.control.\
+Limits`. With a budget the load follows by itself at every tick.
 
     Examples
     --------
     >>> from planning.examples import demo_plan, demo_samples
     >>> plan = demo_plan("joins")
     >>> rows = {name: column[:6000] for name, column in demo_samples("joins", batch=1).items()}
+    >>> shedder = Shedder(plan, load=0.1)
+    >>> shedder.offer(rows).shape, shedder.offer_one({name: rows[name][0] for name in rows}).shape
+    ((6000, 21), (21,))
     >>> whole, tenth = Shedder(plan), Shedder(plan, load=0.1)
     >>> joined = [shedder.push_pair(*plan.layout.streams_of(rows)) for shedder in (whole, tenth)]
     >>> round(tenth.counters.passed_fraction, 2), len(joined[1].left) > 0.3 * len(joined[0].left)
     (0.1, True)
     """
 
+    UNIT = "basic windows"
+
     def __init__(
-        self,
-        plan: Plan,
-        load: float = 1.0,
-        *,
-        budget_per_s: float | None = None,
-        cpu_share: float | None = None,
-        tick_s: float | None = None,
-        adapt: bool = True,
-        seed: int = 1,
-        clock: Callable[[], float] = time.process_time,
+        self, plan: Plan, load: float = 1.0, *, engine: bool = False, **limits: Any
     ) -> None:
-        if budget_per_s is not None and cpu_share is not None:
-            raise InvalidInput("budget_per_s and cpu_share exclude each other, got both; give one")
-        if budget_per_s is not None:
-            check_between("budget_per_s", budget_per_s, 0.0, float("inf"))
-        if cpu_share is not None:
-            check_between("cpu_share", cpu_share, 0.0, 1.0)
-        if tick_s is not None:
-            check_between("tick_s", tick_s, 0.0, float("inf"), open_low=True)
-        self._tick_s = tick_s
-        self.budget_per_s, self.cpu_share, self.adapt = budget_per_s, cpu_share, adapt
-        self._clock, self._seed = clock, seed
-        self.cost = MeasuredCost(plan.unit_cost_s)
-        self._offered = self._possible = self._granted = self._unreadable = 0
-        self._dropped = self._unknown = 0
-        self._busy_s = self._owed_s = self._busy_at_tick_s = 0.0
-        self._numbers = [0, 0]
+        self.limits = Limits(**limits)
+        self._governed: GovernedJoin | None = None
+        self._counts = Offered()
         super().__init__(plan, load)
+        if engine or self.limits.budgeted:
+            self._governed = self.governed
 
     def _install(self, plan: Plan) -> None:
         self._plan = plan
-        self.values = combine_utilities(plan.utilities, plan.combine)
-        self.join = WindowedJoin(
-            plan.windows,
-            plan.condition,
-            vocabulary=plan.vocabulary,
-            single_valued=plan.single_valued,
-            values=self.values,
-            unknown_type=int(np.argmin(plan.utilities)),
-            seed=self._seed,
-        )
-        self.tick_s = self._tick_s or plan.windows.basic_window_s / 4
-        self.controller = Controller.of(
-            plan, tick_s=self.tick_s, standing_s=0.0, watch=self.adapt
-        )
-        if not self.adapt:
-            self.controller.monitor_fraction = 0.0
-        self._credit = np.zeros(plan.density.shape, dtype=np.int64)
-        self._arrived = np.zeros((2, len(plan.types)))
-        self._last_hits = self.join.tally.hits.copy()
-        self._last_made = self.join.tally.comparisons.copy()
-        self._tick_at: float | None = None
+        layout, windows = plan.layout, plan.windows
+        self._schema = Schema(tuple(dict.fromkeys(layout.columns)))
+        self._parts = tuple(f"basic window {j}" for j in range(windows.most))
+        self._present = windows.extents_s > 0
+        self._cheapest = int(np.argmin(plan.utilities)) // (len(layout.sizes) + 1)
+        # One row per window and class; tuples of neither stream have the last one.
+        self._whole = np.zeros((2 * len(plan.types) + 1, windows.most), dtype=np.bool_)
+        self._whole_items = 0
+        present = np.broadcast_to(self._present[:, None, :], plan.density.shape)
+        self._existing = present.ravel()
+        self._credit = np.zeros(self._whole.shape, dtype=np.int64)
 
     @property
-    def budgeted(self) -> bool:
-        """Whether a budget decides on the load."""
-        return self.budget_per_s is not None or self.cpu_share is not None
+    def schema(self) -> Schema:
+        """The columns of the plan's layout."""
+        return self._schema
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The basic windows of the other stream's window, newest first."""
+        return self._parts
+
+    @property
+    def setting(self) -> Setting:
+        """The setting in force."""
+        return self._plan.at(self._load)
+
+    @property
+    def load(self) -> float:
+        """The load being followed; a budget sets it."""
+        budgeted = self._governed is not None and self.limits.budgeted
+        return self.governed.load if budgeted else self._load
+
+    @property
+    def governed(self) -> GovernedJoin:
+        """The operator, which ``push`` feeds."""
+        if self._governed is None:
+            from planning.joins.control.governed import GovernedJoin
+
+            self._governed = GovernedJoin(self._plan, self.setting, self.limits)
+        return self._governed
+
+    @property
+    def join(self) -> WindowedJoin:
+        """The windows and what was found in them."""
+        return self.governed.join
+
+    @property
+    def controller(self) -> Controller:
+        """What decides at every tick how much is compared."""
+        return self.governed.controller
 
     @property
     def replan_wanted(self) -> bool:
         """Whether the plan has been found stale and a new one is wanted."""
-        return self.controller.replan_wanted
+        return self._governed is not None and self._governed.controller.replan_wanted
 
     @property
     def counters(self) -> Counters:
         """What was done so far."""
-        total = self.join.tally.total
+        counts, join = self._counts, self._governed
+        compared, matches, _, late, ignored, resets, possible = (
+            (0,) * 7 if join is None else join.total.tolist()
+        )
         return Counters(
-            offered=self._offered,
-            dropped=self._dropped,
-            compared=int(total[probe.COMPARED]) + self._granted,
-            possible=int(total[probe.POSSIBLE]) + self._possible,
-            matches=int(total[probe.MATCHED]),
-            rejected=self.join.rejected + self._unreadable,
-            late=int(total[probe.LATE_IN]),
-            ignored=int(total[probe.EXPIRED_IN]),
-            clock_resets=int(total[probe.RESETS]),
-            unknown_types=self._unknown,
-            busy_s=self._busy_s,
-            stale=self.controller.stale,
+            offered=counts.tuples + (join.offered if join else 0),
+            dropped=counts.dropped,
+            compared=compared + counts.granted,
+            possible=possible + counts.possible,
+            matches=matches,
+            rejected=counts.unreadable + (join.rejected if join else 0),
+            late=late,
+            ignored=ignored,
+            clock_resets=resets,
+            unknown_types=counts.unknown_types + (join.unknown_types if join else 0),
+            unknown_streams=counts.unknown_streams,
+            busy_s=join.busy_s if join else 0.0,
+            stale=join is not None and join.controller.stale,
         )
 
-    def set_load(self, load: float) -> None:
-        """Follow a new load; windows, credits and counters continue."""
-        self._setting = self._plan.at(load)
-        self._load = self._setting.load
-        self.join.select(Selection.of_fractions(self._setting.take, self._setting.oldest))
-        self.join.full_fraction = 0.0
-        self.join.limit(1.0 if self.budgeted else self._load)
-        self._seen, self._pace = 0, 0.0
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return made-up tuples of both streams, of all types and sizes in turn."""
+        layout, number = self._plan.layout, np.arange(rows)
+        size = number % (len(layout.items) + 1)
+        columns: dict[str, Any] = {name: np.ones(rows) for name in layout.weights}
+        columns |= {name: np.where(size > k, k, -1) for k, name in enumerate(layout.items)}
+        if layout.type:
+            columns[layout.type] = np.array(layout.types)[number // 2 % len(layout.types)]
+        columns[layout.stream] = np.array(layout.streams)[number % 2]
+        columns[layout.time] = self._plan.windows.origin_s + number / 8.0
+        return {name: columns[name] for name in self._schema.columns}
 
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan; the windows continue if it has the same ones."""
-        old = self._plan
-        same = (old.windows, old.condition, old.types, old.vocabulary) == (
-            plan.windows, plan.condition, plan.types, plan.vocabulary,
-        )  # fmt: skip
-        if not same:
-            super().swap(plan)
-            return
-        self._plan = plan
-        self.values = combine_utilities(plan.utilities, plan.combine)
-        self.join.values = self.values
-        self.controller.swap(plan)
-        self.set_load(self._load)
+    def set_load(self, load: float) -> None:
+        """Follow a new load; windows, credits and counters continue.
+
+        It costs as much as items change between whole and not at all.
+        """
+        self._load, whole, shares = self._plan.cut(load)
+        order, before = self._plan.order, self._whole_items
+        changed = order[min(whole, before) : max(whole, before)]
+        self._whole.ravel()[changed] = self._existing[changed] & (whole > before)
+        self._whole_items = whole
+        partly = zip(order[whole : whole + shares.size].tolist(), shares.tolist(), strict=True)
+        self._partial = [
+            (*divmod(item, len(self._parts)), take)
+            for item, take in partly
+            if take > 0 and self._existing[item]
+        ]
+        if self._governed is not None:
+            self._governed.set_load(self.setting)
+
+    def adopt(self, old: Shedder) -> None:
+        """Go on where the shedder of an older plan stops.
+
+        Credits go on by class if the windows are the same, and so do the windows of ``push`` if the
+        condition and the classes are the same too; counters always do.
+        """
+        self._counts = old._counts
+        types, before = self._plan.types, old._plan.types
+        if old._plan.windows == self._plan.windows:
+            for z, name in enumerate(types):
+                if name in before:
+                    rows, source = [z, len(types) + z], before.index(name)
+                    self._credit[rows] = old._credit[[source, len(before) + source]]
+        if old._governed is not None:
+            self.governed.adopt(old._governed, self.setting)
 
     def push(self, stream: int, batch: Tuples) -> Matches:
         """Join a batch of one stream, in its order; return the matches it completes."""
-        if stream not in (0, 1):
-            raise InvalidInput(f"stream must be 0 or 1, got {stream!r}")
-        numbers = self._numbers[stream] + np.arange(len(batch))
-        self._numbers[stream] += len(batch)
-        return self._push(np.full(len(batch), stream), numbers, batch)
+        return self.governed.push(stream, batch)
 
     def push_pair(self, left: Tuples, right: Tuples) -> Matches:
         """Join a stretch of both streams in order of time, deciding anew at every tick."""
-        stream, rows, batch = merge(left, right)
-        numbers = rows + np.array(self._numbers)[stream]
-        for i, part in enumerate((left, right)):
-            self._numbers[i] += len(part)
-        ticks = np.floor(np.nan_to_num(batch.time) / self.tick_s)
-        cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), len(batch)]
-        return Matches.together(
-            [
-                self._push(stream[a:b], numbers[a:b], batch.slice(a, b))
-                for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-            ]
-        )
+        return self.governed.push_pair(left, right)
 
-    def _push(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
-        self._offered += len(batch)
-        batch = self._classes(batch)
-        np.add.at(self._arrived, (stream, batch.kind), 1)
-        before, begun = self.join.tally.total[0], self._clock()
-        matches = self.join.push_merged(stream, numbers, batch)
-        compared = int(self.join.tally.total[0] - before)
-        spent = self._clock() - begun
-        self._busy_s += spent
-        self.cost.observe(len(batch), compared, spent)
-        self._tick()
-        return matches
+    def units(self, batch: Batch) -> int:
+        """Return how many basic windows a batch would be compared with if nothing were shed."""
+        return self._possible(self._plan.layout.streams_in(batch.columns))
 
-    def _classes(self, batch: Tuples) -> Tuples:
-        """Return the tuples with their class in the plan; unknown types count as the cheapest."""
+    def _possible(self, stream: IntArray) -> int:
+        present = self._present.sum(axis=1)
+        return int((stream == 0).sum() * present[1] + (stream == 1).sum() * present[0])
+
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide which basic windows each tuple is to be compared with.
+
+        What a limit cuts are the basic windows of least value per comparison, evenly over the
+        tuples or by their draws. Tuples of neither stream are compared with nothing.
+        """
+        stream, row = self._rows_of(batch)
+        keep = self._whole[row]
+        for which, j, take in self._partial:
+            tuples = np.flatnonzero(row == which)
+            if draws is None:
+                keep[tuples, j] = self._paced(which, j, take, tuples.size)
+            else:
+                keep[tuples, j] = draws[tuples] >= np.ceil((1.0 - take) * ONE)
+        wanted = int(np.count_nonzero(keep))
+        units = min(wanted, max(most, 0))
+        if units < wanted:
+            keep = self._within(units, keep, row, draws)
+        counts = self._counts
+        counts.tuples += batch.rows
+        counts.granted += units
+        counts.possible += self._possible(stream)
+        counts.dropped += batch.rows - int(np.count_nonzero(keep.any(axis=1)))
+        return Decision(keep, units, wanted - units)
+
+    def _rows_of(self, batch: Batch) -> tuple[IntArray, IntArray]:
+        """Return every tuple's stream, and its row in the tables of windows and classes."""
         layout = self._plan.layout
-        cheapest = self.join.unknown_type // (len(layout.sizes) + 1)
-        kind = types_in_range(batch.kind, len(layout.types), cheapest)
-        self._unknown += int((kind != batch.kind).sum())
-        return layout.refine(replace(batch, kind=kind))
+        stream, kind = layout.streams_in(batch.columns), layout.types_in(batch.columns)
+        part = layout.size_classes(batch)
+        self._counts.unknown_streams += int((stream < 0).sum())
+        self._counts.unknown_types += int((kind < 0).sum())
+        kind = np.where(kind < 0, self._cheapest, kind) * (len(layout.sizes) + 1) + part
+        return stream, np.where(stream < 0, -1, (1 - stream) * len(self._plan.types) + kind)
 
-    def _tick(self) -> None:
-        """Decide anew once a tick of stream time has passed."""
-        now = float(self.join.tally.now[0])
-        if not np.isfinite(now):
-            return
-        if self._tick_at is None or now < self._tick_at - self.tick_s:  # first, or clock set back
-            self._tick_at = now
-            return
-        elapsed = now - self._tick_at
-        if elapsed < self.tick_s:
-            return
-        self._settle(elapsed)
-        view = self._view(now, elapsed)
-        self._tick_at = now
-        decision = self.controller.decide(view, None if self.budgeted else self._corrected())
-        if self.budgeted:
-            self._load = min(1.0, decision.load)
-        self.join.select(Selection.of_fractions(decision.take, decision.oldest))
-        self.join.full_fraction = decision.full_fraction
+    def _paced(self, row: int, j: int, take: float, tuples: int) -> BoolArray:
+        """Grant a basic window to a fraction of so many tuples, evenly, by credits."""
+        step = int(take * ONE)
+        credits = self._credit[row, j] + step * np.arange(1, tuples + 1)
+        if tuples:
+            self._credit[row, j] = credits[-1] % ONE
+        return np.asarray((credits >> ONE_BITS) > ((credits - step) >> ONE_BITS))
 
-    def _corrected(self) -> float:
-        """Return the load, moved so that an excess or shortfall of comparisons evens out.
-
-        Without a budget, this share of the comparisons that lie ahead is spent.
-        """
-        if self._load in (0.0, 1.0):
-            return self._load
-        tally = self.join.tally
-        made, possible = tally.total[[probe.COMPARED, probe.POSSIBLE]] - tally.since
-        recent = possible - self._seen
-        self._seen = possible
-        self._pace += SMOOTHING * (recent - self._pace)
-        owed = self._load * (possible - CUSHION * self._pace) - made
-        return float(np.clip(self._load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
-
-    def _view(self, now: float, elapsed: float) -> View:
-        tally = self.join.tally
-        hits, made = tally.hits - self._last_hits, tally.comparisons - self._last_made
-        self._last_hits, self._last_made = tally.hits.copy(), tally.comparisons.copy()
-        arrived, self._arrived = self._arrived, np.zeros_like(self._arrived)
-        return View(
-            now, elapsed, arrived, np.zeros_like(arrived), self.join.populations(), hits, made,
-            self._affordable(float(arrived.sum()) / elapsed),
-        )  # fmt: skip
-
-    def _settle(self, elapsed: float) -> None:
-        """Record what the last tick left of its processor time, or took beyond it."""
-        if self.cpu_share is None:
-            return
-        spent, self._busy_at_tick_s = self._busy_s - self._busy_at_tick_s, self._busy_s
-        most = self.cpu_share * CARRIED_TICKS * self.tick_s
-        owed = self._owed_s + self.cpu_share * elapsed - spent
-        self._owed_s = float(np.clip(owed, -most, most))
-
-    def _affordable(self, tuples_per_s: float) -> float:
-        if self.budget_per_s is not None:
-            return self.budget_per_s * self.tick_s
-        if self.cpu_share is not None:
-            # Measured costs err; the time they leave over or overdraw is evened out step by step.
-            seconds = self.cpu_share * self.tick_s + CORRECTION * self._owed_s
-            return self.cost.affordable(seconds, tuples_per_s * self.tick_s)
-        return float("inf")
-
-    def offer(self, batch: Mapping[str, Any]) -> BoolArray:
-        """Decide on rows: which basic windows of the other stream each is to be compared with.
-
-        A fraction of a basic window is spread over tuples: of two tuples at r = 0.5 one is
-        compared with it. Rows that cannot be read are compared with nothing.
-        """
-        n = self._plan.windows.most
-        try:
-            stream, tuples = self._plan.layout.read(batch)
-        except Exception:
-            size = batch_size(batch)
-            self._unreadable += size
-            self._offered += size
-            self._dropped += size
-            return np.zeros((size, n), dtype=np.bool_)
-        keep = np.zeros((len(tuples), n), dtype=np.bool_)
-        kind = self._classes(tuples).kind
-        self._offered += len(tuples)
-        for i in range(2):
-            for z in range(self.join.types):
-                rows = np.flatnonzero((stream == 1 - i) & (kind == z))
-                keep[rows] = self._spread(i, z, rows.size)
-        known = int((stream >= 0).sum())
-        self._granted += int(keep.sum())
-        self._dropped += int((~keep.any(axis=1)).sum())
-        self._possible += known * n
+    def _within(
+        self, most: int, keep: BoolArray, row: IntArray, draws: NDArray[np.uint32] | None
+    ) -> BoolArray:
+        """Return the mask with the ``most`` basic windows that come first in the plan's order."""
+        granted = (
+            self._whole * np.bincount(row % len(self._whole), minlength=len(self._whole))[:, None]
+        )
+        for which, j, _ in self._partial:
+            granted[which, j] = np.count_nonzero(keep[row == which, j])
+        ends = np.cumsum(granted[:-1].ravel()[self._plan.order])
+        last = int(np.searchsorted(ends, most, side="right"))  # the item that is cut in part
+        open_items = np.zeros(self._whole.shape, dtype=np.bool_)
+        open_items.ravel()[self._plan.order[:last]] = True
+        which, j = divmod(int(self._plan.order[last]), keep.shape[1])
+        tuples = np.flatnonzero((row == which) & keep[:, j])
+        room = most - int(ends[last] - tuples.size)
+        if draws is None:
+            share = np.arange(tuples.size + 1) * room // tuples.size
+            chosen = tuples[np.diff(share) > 0]
+        else:
+            chosen = tuples[np.argsort(draws[tuples], kind="stable")[tuples.size - room :]]
+        keep = keep & open_items[row]
+        keep[chosen, j] = True
         return keep
 
-    def offer_one(self, item: Mapping[str, Any]) -> BoolArray:
-        """Decide on one row: the mask over basic windows."""
-        row = self.offer({name: np.asarray([value]) for name, value in item.items()})
-        return np.asarray(row[0])
-
-    def _spread(self, i: int, z: int, rows: int) -> BoolArray:
-        """Grant each basic window to a fraction of the tuples, evenly, by credits."""
-        step = (self._setting.take[i, z] * ONE).astype(np.int64)
-        credits = self._credit[i, z] + step * np.arange(1, rows + 1)[:, None]
-        if rows:
-            self._credit[i, z] = credits[-1] % ONE
-        granted = (credits >> ONE_BITS) > ((credits - step) >> ONE_BITS)
-        return np.asarray(granted & (self._plan.windows.extents_s[i] > 0))
+    def _refused(self, rows: int) -> BoolArray:
+        self._counts.tuples += rows
+        self._counts.dropped += rows
+        self._counts.unreadable += rows
+        return self.nothing(rows)

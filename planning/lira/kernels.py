@@ -6,21 +6,29 @@ that of the last step; a step faster than the highest speed is a jump and carrie
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from planning.pacing import ONE
 
+WITHOUT_WRAPPERS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**WITHOUT_WRAPPERS)
+"""For what only compiled code calls: it compiles in half the time, and is kept with its caller."""
 MICRO = 1e6  # sums are kept in whole millionths, so that their order does not matter
 REPORT = ONE  # what a report costs in the ledger
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
+HALF = np.uint64(32)
 # A node: last position and time; its last report; the same under Δmin; whether it waits to report.
 FIELDS = 14
 WAITS = 13
 INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
 """What :func:`decide` counts."""
+COUNTS = 7
 
 
-@njit(cache=True)
+@inner
 def velocity(x, y, t, last_x, last_y, last_t, highest_speed):  # type: ignore[no-untyped-def]
     """Return the velocity of a step, and whether it is a jump."""
     vx, vy = (x - last_x) / (t - last_t), (y - last_y) / (t - last_t)
@@ -29,67 +37,116 @@ def velocity(x, y, t, last_x, last_y, last_t, highest_speed):  # type: ignore[no
     return vx, vy, False
 
 
-@njit(cache=True)
+@inner
 def predicted(report, t):  # type: ignore[no-untyped-def]
     """Return where the server believes a node is at time t."""
     age = t - report[4]
     return report[0] + report[2] * age, report[1] + report[3] * age
 
 
-@njit(cache=True)
+@inner
 def renew(report, x, y, vx, vy, t):  # type: ignore[no-untyped-def]
     """Replace the last report with a new one."""
     report[0], report[1], report[2], report[3], report[4] = x, y, vx, vy, t
 
 
 @njit(cache=True)
+def find(ids, known, keys, places, objects, slots):  # type: ignore[no-untyped-def]
+    """Find the slot of every id where it is known, in a hash table with linear probing.
+
+    ``places`` is -1 where the table is free. A new id gets the slot that it brings along, or the
+    next one after ``objects`` if that is -1; how many objects there are then is returned.
+    """
+    last = keys.size - 1
+    for i in range(ids.size):
+        if known[i]:
+            at = np.int64((np.uint64(ids[i]) * SPREAD) >> HALF) & last
+            while places[at] >= 0 and keys[at] != ids[i]:
+                at = (at + 1) & last
+            if places[at] < 0:
+                keys[at] = ids[i]
+                places[at] = slots[i]
+                if slots[i] < 0:
+                    places[at] = objects
+                    objects += 1
+            slots[i] = places[at]
+    return objects
+
+
+@njit(cache=True)
 def decide(  # type: ignore[no-untyped-def]
-    slots, times, xs, ys, nodes, raster, x_low, y_low, per_x, per_y, lowest, highest_speed, earned,
-    savings, reserve, keep, counts,
+    slots, times, xs, ys, nodes, raster, limits, x_low, y_low, per_x, per_y, lowest, highest_speed,
+    earned, savings, reserve, planned, edge, quota, wanted, keep, kept, counts,
 ):  # fmt: skip
-    """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`)."""
+    """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`).
+
+    ``limits`` holds the throttler of every level, and ``kept`` counts the positions kept of each.
+    If more are kept than may be, the decision is taken again with ``planned``, what it was; it is
+    empty the first time. Every position planned where the throttler is below ``edge`` then allows
+    one to be kept there, and those planned at the edge, which are ``wanted``, allow ``quota``
+    together, evenly over the batch. A first position that is cut leaves the node unknown.
+    """
     rows, columns = raster.shape
+    below, at_edge, share = 0, 0, wanted >> 1
     for i in range(slots.size):
         t, x, y = times[i], xs[i], ys[i]
         keep[i] = False
-        if not (np.isfinite(t) and np.isfinite(x) and np.isfinite(y)):
+        if slots[i] < 0 or not (np.isfinite(t) and np.isfinite(x) and np.isfinite(y)):
             counts[INVALID] += 1
             continue
+        column = min(max((x - x_low) * per_x, 0.0), columns - 1.0)
+        row = min(max((y - y_low) * per_y, 0.0), rows - 1.0)
+        level = raster[int(row), int(column)]
+        limit = limits[level]
+        may = True
+        if planned.size:
+            if planned[i] and limit < edge:
+                below += 1
+            elif planned[i] and limit == edge:
+                share += quota
+                if share >= wanted:
+                    share -= wanted
+                    at_edge += 1
+            may = (limit < edge and below > 0) or (limit <= edge and at_edge > 0)
         node = nodes[slots[i]]
         report, at_lowest = node[3:8], node[8:13]
         if np.isnan(node[2]):
-            node[0], node[1], node[2] = x, y, t
-            renew(report, x, y, 0.0, 0.0, t)
-            renew(at_lowest, x, y, 0.0, 0.0, t)
-            node[WAITS] = 0.0
-            keep[i] = True
-            continue
-        if not t > node[2]:
+            if may:
+                node[0], node[1], node[2] = x, y, t
+                renew(report, x, y, 0.0, 0.0, t)
+                renew(at_lowest, x, y, 0.0, 0.0, t)
+                node[WAITS] = 0.0
+                keep[i] = True
+        elif not t > node[2]:
             counts[LATE] += 1
-            continue
-        vx, vy, jump = velocity(x, y, t, node[0], node[1], node[2], highest_speed)
-        counts[JUMPS] += jump
-        node[0], node[1], node[2] = x, y, t
-        column = min(max((x - x_low) * per_x, 0.0), columns - 1.0)
-        row = min(max((y - y_low) * per_y, 0.0), rows - 1.0)
-        limit = np.float64(raster[int(row), int(column)])
-        px, py = predicted(at_lowest, t)
-        if (x - px) ** 2 + (y - py) ** 2 > lowest * lowest:
-            renew(at_lowest, x, y, vx, vy, t)
-            counts[DUE] += 1
-            if earned >= 0:
-                counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
-        px, py = predicted(report, t)
-        wants = 1.0 if (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
-        counts[WANTED] += int(wants - node[WAITS])
-        node[WAITS] = wants
-        if wants and (earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)):
-            if earned >= 0:
-                counts[CREDIT] -= REPORT
-            renew(report, x, y, vx, vy, t)
-            node[WAITS] = 0.0
-            counts[KEPT] += 1
-            keep[i] = True
+        else:
+            vx, vy, jump = velocity(x, y, t, node[0], node[1], node[2], highest_speed)
+            counts[JUMPS] += jump
+            node[0], node[1], node[2] = x, y, t
+            px, py = predicted(at_lowest, t)
+            if (x - px) ** 2 + (y - py) ** 2 > lowest * lowest:
+                renew(at_lowest, x, y, vx, vy, t)
+                counts[DUE] += 1
+                if earned >= 0:
+                    counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
+            px, py = predicted(report, t)
+            wants = 1.0 if (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
+            counts[WANTED] += int(wants - node[WAITS])
+            node[WAITS] = wants
+            pays = earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)
+            if wants and may and pays:
+                if earned >= 0:
+                    counts[CREDIT] -= REPORT
+                renew(report, x, y, vx, vy, t)
+                node[WAITS] = 0.0
+                counts[KEPT] += 1
+                keep[i] = True
+        if keep[i]:
+            kept[level] += 1
+            if limit < edge and below > 0:
+                below -= 1
+            else:
+                at_edge -= 1
 
 
 @njit(cache=True)

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from planning.arrays import FloatArray, IntArray, frozen
 from planning.errors import InvalidInput, check_between
+from planning.lira.kernels import inner
 from planning.lira.model import ReductionCurve
 
 LARGEST_PRICE = 1e60  # of normalised problems: Σ m = Σ w = 1
@@ -72,6 +73,15 @@ class _Problem(NamedTuple):
     fairness: float
 
 
+class _Ends(NamedTuple):
+    """How many regions cross each segment at the lowest and the highest price."""
+
+    zeros: int  # regions without queries
+    finite: int  # regions with update weight
+    lower: IntArray
+    upper: IntArray
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ThrottlerPath:
     """All exact settings of one partition; ``at(z)`` is a point on the path.
@@ -88,6 +98,7 @@ class ThrottlerPath:
     importance: FloatArray  # m_i
     weight: FloatArray  # w_i
     problem: _Problem
+    ends: _Ends
 
     @classmethod
     def of(
@@ -117,12 +128,12 @@ class ThrottlerPath:
         problem = _Problem(
             order, ratio, below_w, below_m, d, f, frozen(rates), windows, low, high, fairness
         )
-        return cls(frozen(m), frozen(w), problem)
+        return cls(frozen(m), frozen(w), problem, _ends(problem))
 
     def at(self, throttle_fraction: float) -> PathPoint:
         """Return the optimal throttlers at z; unreachable budgets get the highest useful ones."""
         z = check_between("throttle_fraction", throttle_fraction, 0, 1, remedy="pass a fraction")
-        throttlers, expenditure, window, price = _at(self.problem, z)
+        throttlers, expenditure, window, price = self._solved(z)
         throttlers.flags.writeable = False
         inaccuracy = float(self.importance @ throttlers)
         scale = self.importance.sum() / max(self.weight.sum(), 1e-300)
@@ -130,11 +141,42 @@ class ThrottlerPath:
             throttlers, float(expenditure), inaccuracy, float(window), float(price * scale)
         )
 
+    def throttlers(self, z: float) -> FloatArray:
+        """Return the throttlers alone, for a z that has been checked."""
+        return self._solved(z)[0]
+
+    def _solved(self, z: float) -> tuple[FloatArray, float, float, float]:
+        """Return throttlers, expenditure, window and price."""
+        p = self.problem
+        l, total_w = p.order.size, p.below_w[-1]  # noqa: E741
+        out = np.full(l, p.d[0])
+        if total_w == 0.0 or z >= 1.0:
+            return out, 1.0 if total_w > 0.0 else 0.0, p.d[0], 0.0
+        if p.below_m[l] == 0.0:
+            level, reduced = _even(p, z, l, p.d[-1])
+            out[:] = level
+            return out, reduced, max(p.d[0], level - p.fairness), 0.0
+        zeros, finite, lower, upper = self.ends
+        lower, upper, counts = lower.copy(), upper.copy(), np.empty_like(lower)
+        before, after, share, spent, price = _between(p, z, finite, lower, upper, counts)
+        if price > 0.0:
+            here, there = _vertex(p, before, lower), _vertex(p, after, upper)
+            out[p.order] = here + share * (there - here) if share < 1.0 else there
+            t, other = p.windows[before], p.windows[after]
+            return out, spent, t + share * (other - t), price
+        # Price 0+: regions without queries rise as far as fairness allows; everything else stays.
+        level, reduced = _even(p, z, zeros, min(p.d[-1], p.windows[0] + p.fairness))
+        out[p.order[:zeros]] = level
+        spent = total_w - p.below_w[zeros] * (1.0 - reduced)
+        return out, spent / total_w, p.d[0], 0.0
+
 
 def _amounts(field: str, values: ArrayLike) -> FloatArray:
     array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any():
-        raise InvalidInput(f"{field} must be a list of finite numbers of at least 0")
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(array.sum())
+    if array.ndim != 1 or not finite or (array < 0).any():
+        raise InvalidInput(f"{field} must be a list of numbers of at least 0 with a finite sum")
     return array
 
 
@@ -165,7 +207,38 @@ def _sorted_sums(
     return order, ratio[order], below_w, below_m
 
 
-@njit(cache=True)
+def _ends(p: _Problem) -> _Ends:
+    zeros, finite = p.ratio.searchsorted([0.0, 1.7e308], side="right").tolist()
+    falls = p.rates > 0.0
+    return _Ends(zeros, finite, np.where(falls, zeros, 0), np.where(falls, finite, 0))
+
+
+def _vertex(p: _Problem, window: int, counts: IntArray) -> FloatArray:
+    """Return Δ by ascending m/w: the last breakpoint crossed, where segment k is by counts[k]."""
+    crossed = (-counts).searchsorted(-np.arange(p.order.size))
+    t = p.windows[window]
+    return np.asarray(np.minimum(np.maximum(p.d[crossed], t), min(p.d[-1], t + p.fairness)))
+
+
+def _even(p: _Problem, z: float, zeros: int, top: float) -> tuple[float, float]:
+    """Spend the budget on the first ``zeros`` regions of the order; return their Δ, and f there."""
+    d, f, below_w = p.d, p.f, p.below_w
+    rest = below_w[-1] - below_w[zeros]
+    wanted = (z * below_w[-1] - rest) / below_w[zeros] if below_w[zeros] > 0 else 1.0
+    level = top
+    reached = np.flatnonzero(f[1:] <= wanted)
+    if reached.size:
+        k = reached[0]
+        span = f[k] - f[k + 1]
+        share = (f[k] - wanted) / span if span > 0 else 0.0
+        level = min(d[k] + min(max(share, 0.0), 1.0) * (d[k + 1] - d[k]), top)
+    k = int(d.searchsorted(level, side="right")) - 1
+    if k == d.size - 1 or d[k] == level:
+        return level, f[k]
+    return level, (f[k + 1] - f[k]) / (d[k + 1] - d[k]) * (level - d[k]) + f[k]
+
+
+@inner
 def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
     """Count the regions whose ratio is at most ``limit``, known to be in [low, high]."""
     while low < high:
@@ -177,7 +250,7 @@ def _crossing(ratio, limit, low, high):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True)
+@inner
 def _window(p, price, counts):  # type: ignore[no-untyped-def]
     """Index of the best window for a price: the first where holding up hurts more than it helps."""
     total_w, total_m = p.below_w[-1], p.below_m[-1]
@@ -198,16 +271,11 @@ def _window(p, price, counts):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(cache=True)
-def _top(p, window):  # type: ignore[no-untyped-def]
-    """Upper end of a window: t + F, or Δmax."""
-    return min(p.d[-1], p.windows[window] + p.fairness)
-
-
-@njit(cache=True)
+@inner
 def _expenditure(p, window, counts):  # type: ignore[no-untyped-def]
     """Σ w·f(Δ) when segment k inside the window is crossed by its first counts[k] regions."""
-    d, f, t, top = p.d, p.f, p.windows[window], _top(p, window)
+    d, f, t = p.d, p.f, p.windows[window]
+    top = min(d[-1], t + p.fairness)
     low, high = p.low_segment[window], p.high_segment[window]
     share = (t - d[low]) / (d[low + 1] - d[low])
     total = p.below_w[-1] * (f[low] + share * (f[low + 1] - f[low]))
@@ -219,83 +287,8 @@ def _expenditure(p, window, counts):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
-def _fill(p, out, share, window, counts):  # type: ignore[no-untyped-def]
-    """Move ``out`` by ``share`` towards a vertex, whose Δ_i is the last breakpoint crossed."""
-    t, top = p.windows[window], _top(p, window)
-    k = p.d.size - 1
-    for j in range(p.order.size):
-        while k > 0 and counts[k - 1] <= j:
-            k -= 1
-        vertex = min(max(p.d[k], t), top)
-        here = out[p.order[j]]
-        out[p.order[j]] = here + share * (vertex - here) if share < 1.0 else vertex
-
-
-@njit(cache=True)
-def _even(p, z, zeros, top):  # type: ignore[no-untyped-def]
-    """Spend the budget on the first ``zeros`` regions of the order alone, all at one threshold."""
-    l = p.order.size  # noqa: E741
-    d, f, below_w = p.d, p.f, p.below_w
-    rest = below_w[l] - below_w[zeros]
-    wanted = (z * below_w[l] - rest) / below_w[zeros] if below_w[zeros] > 0 else 1.0
-    level = top
-    for k in range(d.size - 1):
-        if f[k + 1] <= wanted:
-            span = f[k] - f[k + 1]
-            share = (f[k] - wanted) / span if span > 0 else 0.0
-            level = min(d[k] + min(max(share, 0.0), 1.0) * (d[k + 1] - d[k]), top)
-            break
-    out = np.full(l, d[0])
-    for j in range(zeros):
-        out[p.order[j]] = level
-    return out, level
-
-
-@njit(cache=True)
-def _at(p, z):  # type: ignore[no-untyped-def]
-    """Find the vertices before and after the price at which the budget is met; interpolate."""
-    l = p.order.size  # noqa: E741
-    d, total_w = p.d, p.below_w[-1]
-    if total_w == 0.0 or z >= 1.0:
-        spent = 1.0 if total_w > 0.0 else 0.0
-        return np.full(l, d[0]), spent, d[0], 0.0
-    if p.below_m[l] == 0.0:
-        out, level = _even(p, z, l, d[-1])
-        return out, np.interp(level, d, p.f), max(d[0], level - p.fairness), 0.0
-    # Price 0+: regions without queries rise as far as fairness allows; everything else stays.
-    zeros = _crossing(p.ratio, 0.0, 0, l)
-    finite = _crossing(p.ratio, 1.7e308, 0, l)
-    lower = np.where(p.rates > 0.0, zeros, 0)
-    upper = np.where(p.rates > 0.0, finite, 0)
-    spent_low = _expenditure(p, 0, lower)
-    if z * total_w >= spent_low:
-        out, level = _even(p, z, zeros, _top(p, 0))
-        spent = total_w - p.below_w[zeros] * (1.0 - np.interp(level, d, p.f))
-        return out, spent / total_w, d[0], 0.0
-    # As the price grows, the window ends where its upper end meets the last falling segment.
-    last = p.windows.size - 1
-    while last > 0 and p.rates[p.high_segment[last - 1]] == 0.0:
-        last -= 1
-    if p.below_w[finite] == 0.0:
-        last = 0
-    spent_high = _expenditure(p, last, upper)
-    target = max(z * total_w, spent_high)
-    at_low, spent_low, at_high, spent_high, price = _bracket(
-        p, target, lower, spent_low, upper, last, spent_high
-    )
-    share = (spent_low - target) / (spent_low - spent_high) if spent_low > spent_high else 1.0
-    share = min(max(share, 0.0), 1.0)
-    out = np.empty(l)
-    _fill(p, out, 1.0, at_low, lower)
-    _fill(p, out, share, at_high, upper)
-    spent = (1.0 - share) * spent_low + share * spent_high
-    low_t, high_t = p.windows[at_low], p.windows[at_high]
-    return out, spent / total_w, low_t + share * (high_t - low_t), price
-
-
-@njit(cache=True)
-def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: ignore[no-untyped-def]
+@inner
+def _bracket(p, target, lower, spent_low, upper, at_high, spent_high, counts):  # type: ignore[no-untyped-def]
     """Bisect the price until the target lies between two neighbouring vertices.
 
     ``lower`` and ``upper`` are set to how many regions cross each segment at the two. Returns
@@ -303,7 +296,6 @@ def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: 
     """
     at_low = 0
     price_low, price_high = SMALLEST_PRICE, LARGEST_PRICE
-    counts = np.zeros(lower.size, np.int64)
     while True:
         moved = 0
         for k in range(lower.size):
@@ -323,8 +315,39 @@ def _bracket(p, target, lower, spent_low, upper, at_high, spent_high):  # type: 
         spent = _expenditure(p, here, counts)
         if spent > target:
             price_low, at_low, spent_low = price, here, spent
-            lower[:] = counts
+            nearer = lower
         else:
             price_high, at_high, spent_high = price, here, spent
-            upper[:] = counts
+            nearer = upper
+        for k in range(lower.size):
+            nearer[k] = counts[k]
     return at_low, spent_low, at_high, spent_high, price_high
+
+
+@njit(cache=True)
+def _between(p, z, finite, lower, upper, counts):  # type: ignore[no-untyped-def]
+    """Find the vertices before and after the price at which the budget is met.
+
+    Returns their windows, the share of the way from one to the other, expenditure and price; the
+    price is 0 if regions without queries can pay for it all. ``lower`` and ``upper`` are set to how
+    many regions cross each segment at the two.
+    """
+    total_w, first = p.below_w[-1], p.order.size * 0
+    spent_low = _expenditure(p, first, lower)
+    if z * total_w >= spent_low:
+        return first, first, 0.0, 0.0, 0.0
+    # As the price grows, the window ends where its upper end meets the last falling segment.
+    last = p.windows.size - 1
+    while last > 0 and p.rates[p.high_segment[last - 1]] == 0.0:
+        last -= 1
+    if p.below_w[finite] == 0.0:
+        last = 0
+    spent_high = _expenditure(p, last, upper)
+    target = max(z * total_w, spent_high)
+    at_low, spent_low, at_high, spent_high, price = _bracket(
+        p, target, lower, spent_low, upper, last, spent_high, counts
+    )
+    share = (spent_low - target) / (spent_low - spent_high) if spent_low > spent_high else 1.0
+    share = min(max(share, 0.0), 1.0)
+    spent = (1.0 - share) * spent_low + share * spent_high
+    return at_low, at_high, share, spent / total_w, price

@@ -26,6 +26,7 @@ from planning.lira.path import ThrottlerPath
 
 __all__ = ["Levels", "Plan", "PlanDocument", "Setting"]
 CORRECTIONS = 8
+CONVEX = 1e-10  # what a measured f may lie above its hull without :meth:`Plan.at` noticing
 Levels = NDArray[np.uint8]
 
 
@@ -114,6 +115,10 @@ class Plan:
                 f"a plan must have one number per level and {self.frame.segments + 1} per curve, "
                 f"got {sorted(sizes)} and {sorted(points)}"
             )
+        if not 0.0 <= self.reports_per_position <= 1.0:
+            raise InvalidInput(
+                f"reports per position must lie in [0, 1], got {self.reports_per_position:g}"
+            )
         if self.level.size != self.regions or (self.level >= self.ratio.size).any():
             raise InvalidInput(
                 f"a plan must have one level below {self.ratio.size} for each of {self.regions} "
@@ -138,9 +143,9 @@ class Plan:
     @cached_property
     def path(self) -> ThrottlerPath:
         """The exact throttlers of every level, on the axis, as a function of z."""
-        return ThrottlerPath.of(
-            self.weight * self.ratio, self.weight, self.axis.curve, self.fairness_threshold
-        )
+        with np.errstate(over="ignore"):
+            importance = self.weight * self.ratio
+        return ThrottlerPath.of(importance, self.weight, self.axis.curve, self.fairness_threshold)
 
     @cached_property
     def raster(self) -> NDArray[np.uint8]:
@@ -175,7 +180,7 @@ class Plan:
 
     def _by_level(self, z: float) -> FloatArray:
         """Return Δ per level; a level without weight follows the one below it."""
-        return self.axis.thresholds(self.path.at(z).throttlers)[self._follows]
+        return self.axis.thresholds(self.path.throttlers(z))[self._follows]
 
     @cached_property
     def _follows(self) -> NDArray[np.int64]:
@@ -188,6 +193,28 @@ class Plan:
     def _spent(self, by_level: FloatArray) -> float:
         total = float(self.weight.sum())
         return float(self.weight @ self.curve(by_level)) / total if total > 0 else 0.0
+
+    def passed_fraction(self, load: float) -> float:
+        """Return the expected share of all positions that is reported at throttle fraction z.
+
+        The ledger lets z of the reports due be sent, also where throttlers cannot reach it; first
+        reports come on top.
+        """
+        z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
+        return z * self.reports_per_position
+
+    @cached_property
+    def not_nested(self) -> tuple[int, ...]:
+        """Regions whose throttler may rise with z somewhere.
+
+        On a convex f none does. Where the measured f lies above its hull, :meth:`at` steps down the
+        path by as much as the budget is exceeded, which is not always more for a lower z; then all
+        regions are named whose throttler depends on z.
+        """
+        curve = self.axis.curve
+        if (curve.raw - curve.hull).max() <= CONVEX:
+            return ()
+        return tuple(np.flatnonzero(self.at(0.0).throttlers > self.frame.low).tolist())
 
     def predicted_error(self, load: float) -> float:
         """Return the predicted mean position error E_P of query results, metres."""
@@ -220,6 +247,7 @@ class Plan:
             "departure": round(self.departure, 3),
             "predicted_error_m": round(self.predicted_error(self.throttle_fraction), 4),
             "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),
+            "not_nested": len(self.not_nested),
         }
 
     def to_document(self) -> dict[str, Any]:

@@ -13,34 +13,47 @@ high, nobody looks: reports wait there first, and what is left is for the others
 correction moves the throttlers so that a little is saved and reports seldom wait. Savings stop at
 about one report per node, so any stretch of time sends at most z times its due and that much more.
 
-Nothing raises into the data path: positions that are not finite are dropped and counted, as are
-those that are not newer than the node's last; a move faster than ``highest_speed`` is a jump, which
-is reported without a velocity; positions outside the space use the nearest region.
+A hard limit on the reports of a batch cuts where throttlers are highest, and evenly over the batch
+where it bites. What was cut was not reported: the node goes on from its last report and waits; a
+first position that was cut is a first position again.
+
+With keys (``draws``) ledger and correction are off and throttlers are exactly ``plan.at(load)``.
+The decision on a position then depends on the plan, the loads and the object's own track since its
+first position, and is the same wherever the track is seen from the same start; the draw itself is
+not used. A key does not fix what a node does that joins a track midway, or after a limit has cut.
+
+Nothing raises into the data path: positions that are not finite or have no name are dropped and
+counted, as are those that are not newer than the node's last; a move faster than ``highest_speed``
+is a jump, which is reported without a velocity; positions outside the space use the nearest region.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray, for_reading
-from planning.errors import check_between
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.batches import Batch, Refusal, Schema
+from planning.errors import InvalidInput, check_between
 from planning.lira import kernels
-from planning.lira.kernels import DUE, FIELDS, INVALID, KEPT, REPORT, WANTED
+from planning.lira.memory import Fleet
+from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
 from planning.lira.plan import Plan, Setting
-from planning.shedder import BaseShedder, batch_size
+from planning.pacing import UNLIMITED
+from planning.shedder import BaseShedder, Decision
 
-COLUMNS = ("object_id", "time", "x", "y")
+SCHEMA = Schema(("object_id", "time", "x", "y"))
 PERIOD = 200  # reports due between two corrections, at least
 HORIZON = 4.0  # periods over which a past excess is made up for
 # Both in units of the root of the reports in a period, which is how far chance moves that number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
+Tracks = tuple[FloatArray, FloatArray, FloatArray]
+NOT_PLANNED = np.zeros(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     ([True, False, True], [True, False, False])
     """
 
+    UNIT = "reports"
+    # Whether a position is reported follows from the track before it, not from a probability: an
+    # object's last report stands for its whole way since, and a weight would have nothing to count.
+    WEIGHTED = False
+
     def __init__(
         self,
         plan: Plan,
@@ -105,108 +123,180 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         highest_speed: float = 100.0,
     ) -> None:
         self.correct = correct
-        self.highest_speed = highest_speed
-        self._slots: dict[Any, int] = {}
-        self._nodes = np.full((1024, FIELDS), np.nan)
-        self._counts = np.zeros(7, dtype=np.int64)
-        self._offered = 0
-        self._dropped = 0
-        self._seen = (0, 0)
+        self.highest_speed = check_between(
+            "highest_speed", highest_speed, 0.0, math.inf, open_low=True
+        )
+        self._fleet = Fleet()
+        self._keyed = False
         super().__init__(plan, load)
 
     @property
+    def schema(self) -> Schema:
+        """The columns of a position."""
+        return SCHEMA
+
+    @property
     def counters(self) -> Counters:
-        """What happened since the start; a swap keeps it."""
-        c = self._counts
+        """What happened since the start; a successor takes it over."""
+        c, fleet = self._fleet.counts, self._fleet
         return Counters(
-            self._offered, self._dropped, int(c[DUE]), int(c[KEPT]), int(c[WANTED] - c[KEPT]),
-            len(self._slots), int(c[INVALID]), int(c[kernels.LATE]), int(c[kernels.JUMPS]),
+            fleet.offered, fleet.dropped, int(c[DUE]), int(c[KEPT]), int(c[WANTED] - c[KEPT]),
+            fleet.objects, int(c[INVALID]), int(c[kernels.LATE]), int(c[kernels.JUMPS]),
         )  # fmt: skip
+
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return two positions each of objects that cross the space."""
+        objects = (rows + 1) // 2
+        x_low, y_low, x_high, y_high = self._plan.frame.bounds
+        across = np.arange(rows) / max(rows, 1)
+        return {
+            "object_id": np.arange(rows) % objects if rows else np.arange(0),
+            "time": np.arange(rows, dtype=np.float64) * 60.0,
+            "x": x_low + (x_high - x_low) * across,
+            "y": y_low + (y_high - y_low) * across,
+        }
 
     def set_load(self, load: float) -> None:
-        """Follow a new throttle fraction; what the ledger has saved stays."""
-        self._load = check_between("load", load, 0.0, 1.0, remedy="pass a fraction")
-        self._correction.aim(self._load)
-        self._apply(self._correction.load if self.correct else self._load)
+        """Follow a new throttle fraction; what the ledger has saved and what was learned stay."""
+        z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction")
+        if z != self._load:
+            self._follow(z if self._plain else self._correction.asked(z))
+            self._correction.aim(z, due=self._due)
+            self._load = z
+
+    def adopt(self, old: Shedder) -> None:
+        """Take over the nodes' last reports, the ledger and the counters; learn the bias anew."""
+        self._fleet = old._fleet
+        load = self._load
+        self._install(self._plan)
+        self.set_load(load)
+
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on positions in their order: True where one is reported.
+
+        With draws, whatever they are, neither ledger nor correction has a say. Weights are not
+        given.
+        """
+        columns = batch.numbers("time"), batch.numbers("x"), batch.numbers("y")
+        try:
+            slots = self._fleet.find(batch.columns["object_id"])
+        except Exception as error:
+            raise Refusal(f"column object_id must be names: {error!r}", batch.rows) from None
+        if self._keyed != (draws is not None):
+            self._keyed = draws is not None
+            self._begin_period()
+            self._follow(self._load if self._plain else self._correction.load)
+        keep, kept, wanted = self._decide(slots, columns, max(most, 0))
+        self._fleet.offered += batch.rows
+        self._fleet.dropped += batch.rows - kept
+        if not self._plain:
+            self._adjust()
+        return Decision(keep, kept, wanted - kept)
+
+    def _decide(self, slots: IntArray, columns: Tracks, most: int) -> tuple[BoolArray, int, int]:
+        """Return what is kept, how many positions that is, and how many without the limit."""
+        fleet = self._fleet
+        if most >= len(slots):
+            keep, by_level = self._run(slots, columns)
+            wanted = int(by_level.sum())
+            return keep, wanted, wanted
+        before = fleet.nodes[slots], fleet.counts.copy()
+        keep, by_level = self._run(slots, columns)
+        wanted = int(by_level.sum())
+        if wanted <= most:
+            return keep, wanted, wanted
+        # Nothing was sent yet. Throttlers say in which order reports are worth sending: the lowest
+        # first, up to the one where the limit bites.
+        fleet.nodes[slots], fleet.counts[:] = before
+        order = self._limits.argsort(kind="stable")
+        edge = float(self._limits[order[by_level[order].cumsum().searchsorted(most, "right")]])
+        below = int(by_level[self._limits < edge].sum())
+        at_edge = int(by_level[self._limits == edge].sum())
+        keep, by_level = self._run(slots, columns, keep, edge, most - below, at_edge)
+        return keep, int(by_level.sum()), wanted
+
+    def _run(
+        self,
+        slots: IntArray,
+        columns: Tracks,
+        planned: BoolArray = NOT_PLANNED,
+        edge: float = math.inf,
+        quota: int = 0,
+        wanted: int = 0,
+    ) -> tuple[BoolArray, IntArray]:
+        keep = np.empty(len(slots), dtype=np.bool_)
+        by_level = np.zeros(len(self._limits), dtype=np.int64)
+        ledger = not self._plain and self._load < 1.0
+        kernels.decide(
+            slots, *columns, self._fleet.nodes, self._raster, self._limits, *self._place,
+            self.highest_speed, int(self._load * REPORT) if ledger else -1, self._period(),
+            self._reserve(), planned, edge, quota, wanted, keep, by_level, self._fleet.counts,
+        )  # fmt: skip
+        return keep, by_level
+
+    def _refused(self, rows: int) -> BoolArray:
+        self._fleet.offered += rows
+        self._fleet.dropped += rows
+        self._fleet.counts[INVALID] += rows
+        return self.nothing(rows)
 
     def _install(self, plan: Plan) -> None:
-        """Learn the plan's bias anew; nodes keep their last reports."""
         self._plan = plan
+        self._load = math.nan
+        self._raster = plan.raster
         self._correction = BudgetCorrection(1.0, floor=min(plan.floor, 1.0))
+        frame = plan.frame
+        width, height = frame.cell_size
+        x_low, y_low, _, _ = frame.bounds
+        self._place = float(x_low), float(y_low), 1.0 / width, 1.0 / height, float(frame.low)
+        self._begin_period()
 
-    def _apply(self, load: float) -> None:
-        self._setting = self._plan.at(load)
-        self._raster = self._setting.by_level.astype(np.float32)[self._plan.raster]
+    @property
+    def _plain(self) -> bool:
+        """Whether the plan's throttlers apply as they are, without ledger and correction."""
+        return self._keyed or not self.correct
 
-    def offer(self, batch: Mapping[str, Any] | Any) -> BoolArray:
-        """Decide on a batch in order: True where the position is reported."""
-        try:
-            ids, (times, xs, ys) = _columns(batch)
-        except (KeyError, TypeError, ValueError):
-            size = batch_size(batch)
-            self._offered += size
-            self._dropped += size
-            self._counts[INVALID] += size
-            return np.zeros(size, dtype=np.bool_)
-        keep = np.empty(len(ids), dtype=np.bool_)
-        slots = self._find(ids)
-        x_low, y_low, _, _ = self._plan.frame.bounds
-        width, height = self._plan.frame.cell_size
-        kernels.decide(
-            slots, times, xs, ys, self._nodes, self._raster, x_low, y_low, 1.0 / width,
-            1.0 / height, self._plan.frame.low, self.highest_speed, self._earned(), self._period(),
-            self._reserve(), keep, self._counts,
-        )  # fmt: skip
-        self._offered += len(ids)
-        self._dropped += len(ids) - int(np.count_nonzero(keep))
-        self._adjust()
-        return keep
-
-    def offer_one(self, item: Mapping[str, Any] | Any) -> bool:
-        """Decide on one position: a mapping, or (object_id, time, x, y)."""
-        if isinstance(item, Mapping):
-            return bool(self.offer({name: [item.get(name)] for name in COLUMNS})[0])
-        return bool(self.offer({name: [v] for name, v in zip(COLUMNS, item, strict=False)})[0])
-
-    def _find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Return every object's slot; new objects get the next one."""
-        known = self._slots
-        distinct, inverse = np.unique(ids, return_inverse=True)
-        slots = np.empty(distinct.size, dtype=np.int64)
-        for i, name in enumerate(distinct.tolist()):
-            slot = known.get(name)
-            if slot is None:
-                slot = known[name] = len(known)
-            slots[i] = slot
-        if len(known) > len(self._nodes):
-            grown = np.full((max(len(known), 2 * len(self._nodes)), FIELDS), np.nan)
-            grown[: len(self._nodes)] = self._nodes
-            self._nodes = grown
-        return slots[inverse]
-
-    def _earned(self) -> int:
-        """Return what a report due earns in the ledger, -1 where nothing is to be saved."""
-        return int(self._load * REPORT) if self.correct and self._load < 1.0 else -1
+    def _follow(self, load: float) -> None:
+        """Follow the plan's throttlers at a load, in single precision."""
+        setting = self._plan.at(load)
+        limits = setting.by_level.astype(np.float32).astype(np.float64)
+        if not (limits >= 0.0).all():
+            raise InvalidInput("throttlers must be numbers of at least 0, got NaN")
+        self._setting, self._limits = setting, limits
 
     def _period(self) -> int:
         """Return the reports due between two corrections: about one per object, fewer are noise."""
-        return max(PERIOD, len(self._slots))
+        return max(PERIOD, self._fleet.objects)
 
     def _reserve(self) -> float:
         """Return what a report leaves in the ledger per metre that its throttler exceeds Δmin."""
         frame = self._plan.frame
         return RESERVED * REPORT * math.sqrt(self._period()) / (frame.high - frame.low)
 
+    @property
+    def _due(self) -> int:
+        """Reports due in this period."""
+        return int(self._fleet.counts[DUE]) - self._seen[0]
+
+    def _begin_period(self) -> None:
+        self._seen = (int(self._fleet.counts[DUE]), int(self._fleet.counts[WANTED]))
+        self._correction.begin()
+
     def _adjust(self) -> None:
-        if not self.correct:
-            return
-        due = int(self._counts[DUE]) - self._seen[0]
+        due = self._due
         if due >= self._period():
             # What waits counts as sent, or the throttlers would not follow.
-            wanted = int(self._counts[WANTED]) - self._seen[1]
-            self._seen = (int(self._counts[DUE]), int(self._counts[WANTED]))
-            savings = SAVED * math.sqrt(self._period())
-            self._apply(self._correction.observe(wanted, due, savings))
+            wanted = int(self._fleet.counts[WANTED]) - self._seen[1]
+            load = self._correction.observe(wanted, due, SAVED * math.sqrt(self._period()))
+            self._begin_period()
+            self._follow(load)
 
 
 class BudgetCorrection:
@@ -242,46 +332,56 @@ class BudgetCorrection:
     def __init__(self, throttle_fraction: float, *, floor: float = 0.0) -> None:
         self.floor = check_between("floor", floor, 0.0, 1.0)
         self._bias = 1.0
-        self.aim(throttle_fraction)
-
-    def aim(self, throttle_fraction: float) -> None:
-        """Follow another z; what was learned about the plan's bias stays."""
-        self.throttle_fraction = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
         self._periods = 0
         self._excess = 0.0
-        self.load = self._asked(0.0)
+        self._repaid = 0.0
+        self.throttle_fraction = self.load = 1.0
+        self.begin()
+        self.aim(throttle_fraction)
+
+    def begin(self) -> None:
+        """Begin a period."""
+        self._due, self._wanted_sum, self._load_sum = 0.0, 0.0, 0.0
+
+    def aim(self, throttle_fraction: float, *, due: float = 0.0) -> None:
+        """Follow another z, after ``due`` reports of this period; what was learned stays."""
+        z = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
+        self._add_up(due)
+        self.throttle_fraction, self.load = z, self.asked(z)
 
     def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
         """Record a period: ``kept`` reports sent of ``due``; return the load from now on.
 
         ``savings`` is how many reports to stay below the budget, so that chance seldom exceeds it.
         """
-        if not due > 0 or self.throttle_fraction >= 1.0:
+        wanted, load = self.throttle_fraction, self.load
+        if self._due:
+            self._add_up(due)
+            wanted, load = self._wanted_sum / due, self._load_sum / due
+        self.begin()
+        if not due > 0 or wanted >= 1.0:
             return self.load
-        if kept > 0 and self.load > 0:
-            off = kept / due / self.load
+        if kept > 0 and load > 0:
+            off = kept / due / load
             self._bias = off if self._periods == 0 else (self._bias * off) ** 0.5
             self._bias = min(max(self._bias, 0.5), 2.0)
         self._periods += 1
-        self._excess += kept - self.throttle_fraction * due
+        self._excess += kept - wanted * due
         # A budget that cannot be met must not be held against later periods.
         limit = 0.25 * HORIZON * due
         self._excess = min(max(self._excess, -limit), limit)
-        self.load = self._asked((self._excess + savings) / due / HORIZON)
+        self._repaid = (self._excess + savings) / due / HORIZON
+        self.load = self.asked(self.throttle_fraction)
         return self.load
 
-    def _asked(self, repay: float) -> float:
-        wanted = (self.throttle_fraction - repay) / self._bias
-        if self.throttle_fraction >= 1.0:
+    def asked(self, throttle_fraction: float) -> float:
+        """Return the load that the plan is asked for to get a throttle fraction."""
+        if throttle_fraction >= 1.0:
             return 1.0
-        return min(max(wanted, self.floor), 1.0)
+        return min(max((throttle_fraction - self._repaid) / self._bias, self.floor), 1.0)
 
-
-def _columns(batch: Any) -> tuple[NDArray[Any], list[FloatArray]]:
-    ids = np.asarray(batch["object_id"])
-    if ids.dtype.kind not in "iufUS":
-        ids = ids.astype(str)
-    columns = [for_reading(batch[name]) for name in COLUMNS[1:]]
-    if ids.ndim != 1 or any(column.shape != ids.shape for column in columns):
-        raise ValueError("columns must have one length")
-    return ids, columns
+    def _add_up(self, due: float) -> None:
+        """Add what was wanted and asked for since the last change of z in this period."""
+        self._wanted_sum += self.throttle_fraction * (due - self._due)
+        self._load_sum += self.load * (due - self._due)
+        self._due = due

@@ -65,7 +65,7 @@ def sent_nodes(
     """Return, per rectangle of the tree in preorder, whether the disc touches it."""
     width, height = frame.cell_size
     marks = _sent_nodes(
-        partition.symbols, padded(partition.side), partition.side,
+        partition.symbols, walk_from(padded(partition.side)), partition.side,
         (x - frame.bounds[0]) / width, (y - frame.bounds[1]) / height, radius / width,
         radius / height,
     )  # fmt: skip
@@ -226,10 +226,10 @@ def _serving(sx, sy, radius, xs, ys, current, stations):  # type: ignore[no-unty
 
 
 @njit(cache=True)
-def _sent_nodes(symbols, size, side, cx, cy, rx, ry):  # type: ignore[no-untyped-def]
+def _sent_nodes(symbols, stack, side, cx, cy, rx, ry):  # type: ignore[no-untyped-def]
     """Touch test in cells; the disc is an ellipse when cells are not square."""
     out = np.zeros(symbols.size, np.bool_)
-    stack, top = walk_from(0, 0, size, size)
+    top = 1
     for node in range(symbols.size):
         top -= 1
         x, y, w, h, depth, _ = stack[top]

@@ -4,16 +4,21 @@ from planning.runtime.budget import SharedBudget
 from planning.runtime.canary import Canary
 from planning.runtime.client import PlanClient
 from planning.runtime.counters import Counters
+from planning.runtime.feed_forward import CpuShare, FeedForwardThrottle
 from planning.runtime.marking import SampleMarker, SampleWriter
+from planning.runtime.rates import RateMonitor
 from planning.runtime.shedding import RunningShedder
-from planning.runtime.throttle import FeedForwardThrottle, FixedThrottle, ThrotLoop, Throttle
+from planning.runtime.throt_loop import ThrotLoop
+from planning.runtime.throttle import FixedThrottle, Throttle
 
 __all__ = [
     "Canary",
     "Counters",
+    "CpuShare",
     "FeedForwardThrottle",
     "FixedThrottle",
     "PlanClient",
+    "RateMonitor",
     "RunningShedder",
     "SampleMarker",
     "SampleWriter",

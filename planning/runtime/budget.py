@@ -1,9 +1,10 @@
 """A hard budget for a fleet: several shedder processes draw from one ledger.
 
 The ledger is a bucket of tokens in a small memory-mapped file. Every offered item adds z tokens,
-every kept item takes one, and at most ``slack`` unused ones are saved up. So over any stretch of
-the fleet's stream, the items that pass are at most z times those offered, plus ``slack``; since the
-start, at most floor(z * offered) + slack.
+every kept item takes one, and at most ``slack`` unused ones are saved up. A shedder draws before it
+decides, and gives back what its plan did not use. So over any stretch of the fleet's stream, the
+items that pass are at most z times those offered, plus ``slack``; since the start, at most
+floor(z * offered) + slack. Where a family sheds parts of items, read units for items.
 """
 
 from __future__ import annotations
@@ -91,16 +92,31 @@ class SharedBudget:
             own[2] -= granted * TOKEN
             return granted
         try:
-            ledger = self._read()
-            tokens = ledger[2] + own[2]
-            granted = max(0, min(wanted, tokens // TOKEN))
-            # A slack of 0 still keeps a fraction of a token, else small batches would never add up.
-            left = min(tokens - granted * TOKEN, max(self.slack, 1) * TOKEN)
-            self._write(ledger[0] + own[0], ledger[1] + own[1] + granted, left)
-            self._own = [0, 0, 0]
+            known_offered, kept, tokens = self._read()
+            granted = max(0, min(wanted, (tokens + own[2]) // TOKEN))
+            self._settle(known_offered, kept + granted, tokens + own[2] - granted * TOKEN)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         return granted
+
+    def give_back(self, unused: int) -> None:
+        """Return part of what was granted: it did not pass after all.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with SharedBudget(f"{folder}/ledger", slack=0) as budget:
+        ...         budget.take(10, wanted=10, z=0.5), budget.give_back(1), budget.totals().kept
+        (5, None, 4)
+        """
+        own = self._own
+        own[1] -= unused
+        own[2] += unused * TOKEN
+        if unused and self._lock():
+            try:
+                offered, kept, tokens = self._read()
+                self._settle(offered, kept, tokens + own[2])
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def totals(self) -> Totals:
         """Return the fleet's totals, as far as they are settled."""
@@ -149,6 +165,13 @@ class SharedBudget:
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(0)
+
+    def _settle(self, offered: int, kept: int, tokens: int) -> None:
+        """Enter this process's own items; ``tokens`` include them already."""
+        # A slack of 0 still keeps a fraction of a token, else small batches would never add up.
+        left = min(tokens, max(self.slack, 1) * TOKEN)
+        self._write(offered + self._own[0], kept + self._own[1], left)
+        self._own = [0, 0, 0]
 
     def _read(self) -> tuple[int, int, int]:
         at = FIRST + SLOT.size * self._ledger[ACTIVE]

@@ -1,7 +1,8 @@
-"""The plan client: asks the store for newer versions, verifies them, keeps the last good one.
+"""The plan client: asks the store for newer versions, verifies and tries them, keeps the last good.
 
-All I/O happens in :meth:`PlanClient.poll`, called by the client's own thread or by you; the data
-path only reads :attr:`PlanClient.current`.
+All I/O and all preparation happen in :meth:`PlanClient.poll`, called by the client's own thread or
+by you. A version is taken only when every attached shedder is ready for it; a refused version
+changes nothing, and its reason is kept.
 """
 
 from __future__ import annotations
@@ -11,20 +12,33 @@ import re
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
 
-from planning.artifacts import Published, Store, TrustedKeys, Unverified
+from planning.artifacts import Acknowledgement, Published, Store, TrustedKeys, Unverified
 from planning.artifacts.acknowledgement import check_node
 from planning.artifacts.files import Location
-from planning.artifacts.manifest import Fallback, from_time
-from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
-from planning.runtime.acknowledge import acknowledge
+from planning.artifacts.manifest import Fallback, from_time, to_time
+from planning.errors import InvalidInput, NoPlan, StoreError
 from planning.runtime.canary import Canary
 
 State = Literal["waiting", "in force", "expired"]
 NEVER = float("inf")
+MOST_REASONS = 10_000  # refusals that are remembered with their reasons
+RETRIED = 10  # versions that could not be loaded and are tried again at every poll
 log = logging.getLogger(__name__)
+
+
+class Consumer(Protocol):
+    """What a client hands plans to."""
+
+    def prepare(self, published: Published) -> Any:
+        """Get ready for a version, off the data path; raise if it cannot be used."""
+
+    def hand_over(self, published: Published, prepared: Any) -> None:
+        """Put what was prepared into force; called once all consumers are ready."""
 
 
 class PlanClient:
@@ -86,6 +100,10 @@ class PlanClient:
         self.polls = 0
         self.errors = 0
         self.failures = 0
+        self.refusals = 0
+        self.refused: dict[int, str] = {}
+        self._unusable: set[int] = set()
+        self._consumers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._swapped: tuple[int, Mapping[str, int | float]] | None = None
         self._polling = threading.Lock()
         self._wake = threading.Event()
@@ -141,6 +159,25 @@ class PlanClient:
             self._record(problem)
             return taken
 
+    def attach(self, consumer: Consumer) -> None:
+        """Hand every plan to ``consumer`` from now on, the one in force at once.
+
+        If it cannot use that one, the version is refused, and the newest that it can use is taken.
+        """
+        with self._polling:
+            self._consumers.add(consumer)
+            published = self.current
+            if published is None:
+                return
+            try:
+                consumer.hand_over(published, consumer.prepare(published))
+                return
+            except Exception as error:
+                self._unusable.add(published.manifest.version)
+                self._refuse(published.manifest.version, error)
+                self.current, self.not_after_s = None, NEVER
+        self.poll()
+
     def report_swap(self, version: int, counters: Mapping[str, int | float]) -> None:
         """Note that a shedder has ``version`` in force; the next poll acknowledges it."""
         self._swapped = (version, counters)
@@ -180,6 +217,7 @@ class PlanClient:
             self._wake.clear()
 
     def _take_newer(self) -> tuple[bool, Exception | None]:
+        """Take the newest version that is sound; note why newer ones are not."""
         newest = self.store.newest(self.stream)
         if newest == self.version:
             return False, None
@@ -188,50 +226,75 @@ class PlanClient:
                 f"{self.store.root} has gone back from version {self.version} of {self.stream} to "
                 f"{newest}; this node keeps version {self.version}; restore the store"
             )
-        if self.canary is not None and not self.canary.includes(self.node, self.stream):
-            return self._take_admitted(self.canary)
-        newer = self.store.last_good(self.stream, after=self.version)
-        problem = ArtifactError(newer.skipped[0].problem) if newer.skipped else None
-        if newer.published is not None:
-            self._take(newer.published)
-        return newer.published is not None, problem
-
-    def _take_admitted(self, canary: Canary) -> tuple[bool, Exception | None]:
-        """Take the newest version that this node need not wait for; with no plan, the oldest."""
         problem: Exception | None = None
         waiting: list[int] = []
-        for version in reversed([v for v in self.store.versions(self.stream) if v > self.version]):
+        for version in self._candidates():
             try:
-                manifest = self.store.manifest(self.stream, version)
-                if canary.admits(manifest, self.node, self.clock()):
-                    self._take(self.store.load(self.stream, version))
-                    return True, problem
-                waiting.append(version)
-            except (ArtifactError, NoPlan) as error:
+                if self._must_wait(version):
+                    waiting.append(version)
+                    continue
+                self._take(self.store.load(self.stream, version))
+                return True, problem
+            except NoPlan:  # removed meanwhile
+                continue
+            except Exception as error:
                 problem = problem or error
+                self._refuse(version, error)
         if self.current is None and waiting:
+            # With no plan at all, the one that has waited longest is better than none.
             self._take(self.store.load(self.stream, waiting[-1]))
             return True, problem
         return False, problem
 
+    def _candidates(self) -> list[int]:
+        """Return the newer versions that may be sound, newest first."""
+        newer = [v for v in self.store.versions(self.stream) if v > self.version]
+        newer = [v for v in reversed(newer) if v not in self._unusable]
+        retried = [v for v in newer if v in self.refused][:RETRIED]
+        return [v for v in newer if v not in self.refused or v in retried]
+
+    def _must_wait(self, version: int) -> bool:
+        canary = self.canary
+        if canary is None or canary.includes(self.node, self.stream):
+            return False
+        manifest = self.store.manifest(self.stream, version)
+        return not canary.admits(manifest, self.node, self.clock())
+
     def _take(self, published: Published) -> None:
+        """Let every consumer prepare, and only then put the version into force."""
+        try:
+            ready = [(consumer, consumer.prepare(published)) for consumer in self._consumers]
+        except Exception:
+            self._unusable.add(published.manifest.version)
+            raise
         not_after = published.manifest.validity.not_after
         moment = NEVER if not_after is None else from_time("not_after", not_after).timestamp()
         self.current, self.not_after_s = published, moment
+        for consumer, prepared in ready:
+            consumer.hand_over(published, prepared)
+
+    def _refuse(self, version: int, error: Exception) -> None:
+        reason = str(error) or repr(error)
+        if self.refused.get(version) == reason:
+            return
+        self.refusals += 1
+        self.refused[version] = reason
+        while len(self.refused) > MOST_REASONS:
+            del self.refused[min(self.refused)]
+        log.warning("stream %s: version %s is refused: %s", self.stream, version, reason)
 
     def _acknowledge(self) -> None:
         swapped = self._swapped
         if swapped is None:
             return
         try:
-            acknowledge(
-                self.store,
-                self.stream,
+            word = Acknowledgement(
                 node=self.node,
                 version=swapped[0],
-                at_s=self.clock(),
-                counters=swapped[1],
+                at=to_time(datetime.fromtimestamp(self.clock(), UTC)),
+                counters=dict(swapped[1]),
             )
+            self.store.acknowledge(self.stream, word)
         except Exception as error:
             # A node may lack write permission; it must still follow new plans.
             self._record(error)

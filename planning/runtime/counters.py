@@ -8,15 +8,20 @@ HELP = {
     "offered": "Items offered to the shedder.",
     "kept": "Items that passed.",
     "dropped": "Items that were dropped.",
-    "passed_without_plan": "Items that passed because there was no plan yet.",
-    "passed_on_error": "Items that passed because the shedder failed.",
-    "passed_on_expiry": "Items that passed because the plan had expired.",
+    "passed_without_plan": "Items that passed while there was no plan yet.",
+    "passed_on_error": "Items that passed although the shedder failed.",
+    "passed_on_refusal": "Items that passed although their batch could not be read.",
+    "passed_on_expiry": "Items that passed although the plan had expired.",
     "marked": "Items that passed as monitoring samples.",
-    "dropped_by_budget": "Items that the plan would have kept but the budget did not allow.",
+    "dropped_by_budget": "Units that the plan kept but capacity or budget did not allow.",
+    "refused_items": "Items in batches that could not be read.",
+    "missing_columns": "Columns that were missing, over all batches.",
     "errors": "Failures inside the shedder.",
+    "throttle_errors": "Answers of the throttle that were no load; the last sound one stays.",
     "swaps": "Plans taken into force.",
     "polls": "Times the client looked for a new plan.",
     "poll_errors": "Times that this failed.",
+    "refused_plans": "Versions that were refused; the plan in force stays.",
     "version": "Version of the plan in force; 0 without one.",
     "load": "The load that the plan is evaluated at.",
     "expired": "1 while the plan in force has expired.",
@@ -47,10 +52,14 @@ class Counters:
         self.dropped = 0
         self.passed_without_plan = 0
         self.passed_on_error = 0
+        self.passed_on_refusal = 0
         self.passed_on_expiry = 0
         self.marked = 0
         self.dropped_by_budget = 0
+        self.refused_items = 0
+        self.missing_columns = 0
         self.errors = 0
+        self.throttle_errors = 0
         self.swaps = 0
         self.version = 0
         self.load = 1.0

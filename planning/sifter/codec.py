@@ -6,6 +6,7 @@ the space needs) and four bytes if all cuts are single-precision numbers, else e
 ``to_bytes`` (whole path): header, axes, structure, axes of the cuts, cuts, then per region f and A
 as float32 and one bit for "has queries". ``setting_to_bytes`` (one z): f, A and the bits are
 replaced by the drop threshold in 2 bytes, in units of 1/65535, rounded up so that the budget holds.
+A plan with ``min_keep`` ends with it, and a flag says so.
 
 Decoding returns the fields of a :class:`~planning.sifter.plan.Plan`.
 """
@@ -31,7 +32,8 @@ FORMAT = 1
 PLAN_MAGIC, SETTING_MAGIC = b"HSP1", b"HSS1"
 HEADER = struct.Struct("<BBHI")  # dimensions, flags, length of the axes, regions; after the magic
 QOS = struct.Struct("<ddddH")  # B, Delta, z, pinned fraction, pinned boxes
-WIDE_CUTS = 1
+FLOOR = struct.Struct("<d")  # min_keep
+WIDE_CUTS, HAS_FLOOR = 1, 2
 THRESHOLD_STEPS = 65535
 
 
@@ -74,6 +76,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     throttle_fraction: float
     pinned_fraction: float = 0.0
     pins: PinsDocument = msgspec.field(default_factory=PinsDocument)
+    min_keep: float = 0.0
 
 
 class PackedAxis(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -90,7 +93,7 @@ class PackedAxis(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the JSON form, as :class:`PlanDocument` describes it."""
     axes = [AxisDocument(a.name, a.kind, a.low, a.high, list(a.values)) for a in plan.space.axes]
-    return {
+    document = {
         "format": FORMAT,
         "axes": msgspec.to_builtins(axes),
         "partition": partition_document(plan.partition),
@@ -103,6 +106,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
         "pinned_fraction": plan.pinned_fraction,
         "pins": {"low": plan.pins.low.tolist(), "high": plan.pins.high.tolist()},
     }
+    return document | ({"min_keep": plan.min_keep} if plan.min_keep else {})
 
 
 def from_document(document: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def from_document(document: dict[str, Any]) -> dict[str, Any]:
     regions = (partition.regions,)
     boxes = (len(read.pins.low), axes)
     low, high = ([x for row in rows for x in row] for rows in (read.pins.low, read.pins.high))
-    return {
+    fields = {
         "space": Space(space),
         "partition": partition,
         "frequency": frozen(table(read.frequency, regions, WHAT, "frequency")),
@@ -130,13 +134,16 @@ def from_document(document: dict[str, Any]) -> dict[str, Any]:
             frozen(table(high, boxes, WHAT, "pins.high")),
         ),
         "pinned_fraction": read.pinned_fraction,
+        "min_keep": read.min_keep,
     }
+    return _sound(fields)
 
 
 def to_bytes(plan: Plan) -> bytes:
     """Return the compact form of the whole plan."""
     axes = axes_bytes(plan.space, plan.partition)
     flags, structure = _structure(plan.partition, len(plan.space.axes))
+    flags |= HAS_FLOOR if plan.min_keep else 0
     return b"".join(
         [
             PLAN_MAGIC,
@@ -152,6 +159,7 @@ def to_bytes(plan: Plan) -> bytes:
             bits(plan.queried),
             packed(plan.pins.low, "<f8"),
             packed(plan.pins.high, "<f8"),
+            FLOOR.pack(plan.min_keep) if plan.min_keep else b"",
         ]
     )  # fmt: skip
 
@@ -178,8 +186,19 @@ def from_bytes(payload: bytes) -> dict[str, Any]:
             reader.floats("<f8", boxes, dimensions), reader.floats("<f8", boxes, dimensions)
         ),
         "pinned_fraction": pinned,
+        "min_keep": reader.unpack(FLOOR)[0] if flags & HAS_FLOOR else 0.0,
     }
     reader.finish()
+    return _sound(fields)
+
+
+def _sound(fields: dict[str, Any]) -> dict[str, Any]:
+    """Refuse fields from which no thresholds follow."""
+    frequency, min_keep = fields["frequency"], fields["min_keep"]
+    if not np.isfinite(frequency.sum()) or not (frequency >= 0.0).all():
+        raise damaged(WHAT, "have frequencies of at least 0", "others")
+    if not 0.0 <= min_keep <= 1.0:
+        raise damaged(WHAT, "have a min_keep in [0, 1]", min_keep)
     return fields
 
 

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planning.arrays import FloatArray, IntArray, for_reading, frozen, frozen_ints
+from planning import batches
+from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
+from planning.batches import Batch
 from planning.errors import InvalidInput
 from planning.families import Definition
 
@@ -118,9 +120,27 @@ class Space:
             return array.astype(np.float64, copy=False)
         if self.axes[axis].kind == "category":
             code = self.codes[axis]
-            read = [code.get(text) if isinstance(text, str) else text for text in array.tolist()]
-            return np.array([np.nan if c is None else c for c in read], dtype=np.float64)
+            read = [code.get(x) if isinstance(x, str) else x for x in array.tolist()]
+            return np.array([number_or_nan(c) for c in read], dtype=np.float64)
         return np.array([number_or_nan(value) for value in array.tolist()], dtype=np.float64)
+
+    def column(self, axis: int, batch: Batch) -> FloatArray:
+        """Return one attribute of a batch as coordinates; refuse numbers without a single one.
+
+        Numbers in a category's column are codes.
+        """
+        name = self.axes[axis].name
+        if self.axes[axis].kind != "category":
+            return batch.numbers(name)
+        values = batch.columns[name]
+        kind = np.asarray(values[:0]).dtype.kind
+        if kind in "biuf":
+            return batch.numbers(name)
+        if kind == "O" and isinstance(values, np.ndarray):  # texts among numbers
+            return self.coordinates(axis, values)
+        coded = batches.codes(values, self.codes[axis]).astype(np.float64)
+        coded[coded < 0.0] = np.nan
+        return coded
 
 
 def _axis(attribute: Attribute) -> Axis:
@@ -208,15 +228,23 @@ class Partition:
         """The arrays as the compiled functions take them."""
         return self.dimension, self.cut, self.right, self.leaf
 
+    def same(self, other: Partition) -> bool:
+        """Tell whether both divide the space into the same regions."""
+        return (
+            self.orders == other.orders
+            and np.array_equal(self.dimension, other.dimension)
+            and np.array_equal(self.cut, other.cut)
+        )
+
     def lookup(self, points: FloatArray) -> IntArray:
         """Return the region of each point; -1 where a coordinate is NaN."""
         # Kernels take a second to load, which merely reading a plan should not cost.
-        from planning.sifter.kernels import descend
+        from planning.sifter.lookup.kernels import descend
 
-        columns = tuple(for_reading(c) for c in self.arranged(np.asarray(points)).T)
-        region = np.empty(len(points), dtype=np.int64)
-        descend(columns, 0, self.tree, LEAF, region)
-        return region
+        columns = np.ascontiguousarray(self.arranged(np.asarray(points, dtype=np.float64)).T)
+        region = np.empty(len(points), dtype=np.int32)
+        descend(columns, self.tree, LEAF, region)
+        return region.astype(np.int64)
 
     def count(self, points: FloatArray) -> IntArray:
         """Return how many points each region holds; NaN counts nowhere."""

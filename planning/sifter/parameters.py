@@ -46,6 +46,14 @@ class Parameters(FamilyParameters):
         description="z: fraction of the stream that is usually processed. The regions are chosen "
         "for it; the plan answers for every other z as well.",
     )
+    min_keep: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Fraction that every region keeps at least, paid for by dropping more "
+        "elsewhere: no region is left without estimates, and weights stay at or below 1 / "
+        "min_keep. At a z below it, every region keeps z.",
+    )
     partitioner: PartitionerName = Field(
         default="cost_tree",
         description="How the data space is divided into regions. cost_tree is the best on every "

@@ -10,6 +10,13 @@ fractional knapsack over y in [0, 1]: dropping costs A_i per f_i, so
 
 Filling in order of ratio is optimal for every budget 1 - z; the order does not depend on Delta.
 Deviation: the paper orders by A alone, which is optimal only when all f are equal.
+
+With a least fraction m that every region keeps, d_i <= D = 1 - m: put d = D d', and the program in
+d' is the same at the budget (1 - z) / D and the threshold min(1, Delta / D). Where the budget needs
+more than D of all that can be dropped, nothing but even dropping is left.
+
+No threshold falls as z falls: every item fills up in turn. That holds for the rounded values too,
+because each operation on 1 - z below is monotone, whatever it rounds to.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
 
 GROUP = -1
 
@@ -32,9 +39,16 @@ class Path:
     order: IntArray  # queried regions by A/f, and GROUP once
     held: float  # frequency of the queried regions
     free: float  # frequency of the others
+    ceiling: float = 1.0  # D, the largest threshold
 
     @classmethod
-    def of(cls, frequency: FloatArray, region_qos: FloatArray, queried: BoolArray) -> Path:
+    def of(
+        cls,
+        frequency: FloatArray,
+        region_qos: FloatArray,
+        queried: BoolArray,
+        min_keep: float = 0.0,
+    ) -> Path:
         """Sort once; that is all the solving there is."""
         members = np.flatnonzero(queried)
         f, a = frequency[members], region_qos[members]
@@ -48,12 +62,18 @@ class Path:
         items = np.empty(len(ratio), dtype=np.int64)
         items[:-1], items[-1] = members, GROUP
         free = float(np.add.reduce(frequency[~queried]))
-        return cls(frequency, queried, items[order], held, free)
+        return cls(frequency, queried, items[order], held, free, 1.0 - min_keep)
 
     @property
     def items(self) -> tuple[IntArray, FloatArray, BoolArray]:
         """The arrays as the compiled functions take them."""
-        return self.order, self.frequency, self.queried
+        return frozen_ints(self.order), frozen(self.frequency), np.array(self.queried)
+
+    @property
+    def lowest(self) -> float:
+        """The z below which some region keeps less than 1 - D; 0 where D is 1."""
+        total = self.free + self.held
+        return max(0.0, 1.0 - self.ceiling * total) if self.ceiling < 1.0 else 0.0
 
     def weights(self, fairness_threshold: float) -> FloatArray:
         """Return what each item of the order sheds when its y is 1."""
@@ -76,19 +96,33 @@ class Path:
             return thresholds
         if throttle_fraction <= 0.0:
             return np.ones(len(self.frequency))
+        delta = fairness_threshold
+        if self.ceiling < 1.0:
+            total = self.free + self.held
+            if need >= self.ceiling * total:
+                even = max(self.ceiling, min(1.0, need / total)) if total > 0.0 else 1.0
+                return np.full(len(self.frequency), even)
+            need, delta = need / self.ceiling, self._scaled(delta)
         from_free = min(1.0, need / self.free) if self.free > 0.0 else 1.0
         thresholds[~self.queried] = from_free
-        weights = self.weights(fairness_threshold)
+        weights = self.weights(delta)
         before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
-        left = need - self.free * from_free - before
+        left = max(0.0, need - self.free) - before
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             y = np.where(weights > 0, np.clip(left / weights, 0.0, 1.0), 0.0)
         regions = self.order != GROUP
-        floor = (1.0 - fairness_threshold) * float(y[~regions][0])
-        thresholds[self.order[regions]] = np.minimum(1.0, floor + fairness_threshold * y[regions])
-        return thresholds
+        floor = (1.0 - delta) * float(y[~regions][0])
+        thresholds[self.order[regions]] = np.minimum(1.0, floor + delta * y[regions])
+        return self.ceiling * thresholds
 
     def breakpoints(self, fairness_threshold: float) -> FloatArray:
-        """Return the z at which the path bends, falling from 1 to 0; at most l + 2 of them."""
-        steps = np.concatenate([[0.0, self.free], self.weights(fairness_threshold)])
-        return np.unique(np.clip(1.0 - np.cumsum(steps), 0.0, 1.0))[::-1]
+        """Return the z at which the path bends, falling from 1 to 0; at most l + 4 of them."""
+        steps = np.concatenate([[0.0, self.free], self.weights(self._scaled(fairness_threshold))])
+        bends = 1.0 - self.ceiling * np.cumsum(steps)
+        if self.ceiling < 1.0:
+            bends = np.append(bends, [1.0 - self.free - self.held, 0.0])
+        return np.unique(np.clip(bends, 0.0, 1.0))[::-1]
+
+    def _scaled(self, fairness_threshold: float) -> float:
+        """Return the fairness threshold between values of d' = d / D."""
+        return min(1.0, fairness_threshold / self.ceiling) if self.ceiling > 0.0 else 1.0

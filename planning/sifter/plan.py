@@ -12,9 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, frozen
 from planning.errors import check_between
+from planning.pacing import ONE
 from planning.sifter import codec
 from planning.sifter.codec import PlanDocument
 from planning.sifter.model import Partition, Pins, Space
@@ -29,6 +31,15 @@ class Setting:
 
     load: float  # z
     drop_thresholds: FloatArray
+
+    @property
+    def steps(self) -> NDArray[np.uint64]:
+        """Thresholds in units of 2**-32, and last the one of tuples without region, 1 - z.
+
+        A tuple is dropped iff the draw from its key is less than the step of its region.
+        """
+        thresholds = np.append(self.drop_thresholds, 1.0 - self.load)
+        return np.asarray(np.ceil(thresholds * ONE), dtype=np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +68,12 @@ class Plan:
     throttle_fraction: float
     pins: Pins
     pinned_fraction: float = 0.0
+    min_keep: float = 0.0
 
     @cached_property
     def path(self) -> Path:
         """The optimal thresholds as a function of z."""
-        return Path.of(self.frequency, self.region_qos, self.queried)
+        return Path.of(self.frequency, self.region_qos, self.queried, self.min_keep)
 
     @property
     def regions(self) -> int:
@@ -85,6 +97,15 @@ class Plan:
         passed = np.dot(1.0 - self.at(load).drop_thresholds, self.frequency)
         return float(passed) + self.pinned_fraction
 
+    def regions_without_estimate(self, load: float) -> tuple[int, ...]:
+        """Return the regions of which nothing is kept at ``load``: no weight makes up for them."""
+        return tuple(np.flatnonzero(self.at(load).steps[:-1] >= ONE).tolist())
+
+    @property
+    def not_nested(self) -> tuple[int, ...]:
+        """Regions that keep less at some higher load: none, see :mod:`planning.sifter.path`."""
+        return ()
+
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
         return {
@@ -92,6 +113,9 @@ class Plan:
             "regions_without_queries": int((~self.queried).sum()),
             "fairness_threshold": self.fairness_threshold,
             "throttle_fraction": self.throttle_fraction,
+            "min_keep": self.min_keep,
+            "regions_without_estimate": len(self.regions_without_estimate(self.throttle_fraction)),
+            "not_nested": list(self.not_nested),
             "pinned_fraction": round(self.pinned_fraction, 6),
             "breakpoints": len(self.path.breakpoints(self.fairness_threshold)),
             "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),

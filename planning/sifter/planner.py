@@ -30,6 +30,7 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
         throttle_fraction=parameters.throttle_fraction,
         pins=queries.pins_of(definition),
         pinned_fraction=statistics.pinned_fraction,
+        min_keep=parameters.min_keep,
     )
 
 

@@ -3,6 +3,7 @@
 maximise    B' - sum_i A_i d_i
 budget      sum_i f_i d_i = 1 - z
 fairness    |d_i - d_j| <= Delta for regions i, j with queries
+bounds      0 <= d_i <= 1 - m, where every region keeps at least m (``min_keep``)
 
 ``pairwise`` writes the fairness rows as the paper does, two per pair; ``window`` writes the
 equivalent t <= d_i <= t + Delta with one more variable. When the frequencies sum to less than
@@ -40,6 +41,7 @@ def solve(
     throttle_fraction: float,
     fairness_threshold: float,
     form: Form = "window",
+    min_keep: float = 0.0,
 ) -> Solution:
     """Solve Equation 10 at one z.
 
@@ -49,7 +51,7 @@ def solve(
     if form not in ("window", "pairwise"):
         raise InvalidInput(f"form must be window or pairwise, got {form!r}")
     solver = pywraplp.Solver.CreateSolver("GLOP")
-    d = [solver.NumVar(0.0, 1.0, f"d[{i}]") for i in range(len(frequency))]
+    d = [solver.NumVar(0.0, 1.0 - min_keep, f"d[{i}]") for i in range(len(frequency))]
     budget = solver.Constraint(1.0 - throttle_fraction, 1.0 - throttle_fraction, "budget")
     for variable, f in zip(d, frequency.tolist(), strict=True):
         budget.SetCoefficient(variable, f)
@@ -73,7 +75,8 @@ def solve(
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         raise InfeasiblePlan(
             f"budget must drop {1 - throttle_fraction:g} of the stream, but the regions hold only "
-            f"{float(frequency.sum()):g} of it; normalise the frequencies"
+            f"{(1 - min_keep) * float(frequency.sum()):g} of it; normalise the frequencies, or "
+            "lower min_keep"
         )
     thresholds = np.array([variable.solution_value() for variable in d])
     return Solution(thresholds, float(objective.Value()), "optimal")

@@ -10,7 +10,10 @@ step and not too much of a short stream is shed. ``start="full"`` is the printed
 The budget holds although the plan's frequencies come from samples: every 512 tuples the shedder
 compares what it let pass with z and corrects the throttle fraction at which it reads the plan, and
 an exact ledger cuts the little that would still exceed the budget. No window of 10,000 tuples
-passes more than 1.01 z of them, pinned and marked tuples aside, which always pass.
+passes more than 1.01 z of them, pinned tuples aside, which always pass.
+
+By keys, a tuple is dropped iff its draw is less than d * 2**32 for the plan's d at the load: no
+credit, no ledger, no correction, so that every process and every replay decides alike.
 
 A tuple with NaN in an attribute lies in no region; it is shed at the rate of random dropping,
 1 - z. A tuple outside the domain belongs to the nearest region. ``offer`` never raises: a batch
@@ -19,23 +22,39 @@ that cannot be read is shed like tuples without region.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray, IntArray, for_reading
-from planning.pacing import ONE, spread_credits
-from planning.shedder import BaseShedder, ItemCounters, batch_size
+from planning import batches
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.batches import Batch, Refusal, Schema
+from planning.errors import InvalidInput
+from planning.pacing import ONE, UNLIMITED, spread_credits
+from planning.shedder import BaseShedder, Decision, ItemCounters
 from planning.sifter import kernels, lookup
+from planning.sifter.lookup.kernels import descend, find_cells, find_common, mark_pinned
 from planning.sifter.lookup.single import Single
 from planning.sifter.plan import Plan, Setting
 
 NO_FLAGS = np.zeros(0, dtype=np.bool_)
 NO_WEIGHTS = np.zeros(0)
+NO_PLACES = np.zeros(0, dtype=np.int32)
+BUFFER = 1 << 16  # coordinates that are decided on in one go; they stay in the near caches
 WINDOW = 10_000  # over this many tuples ...
 TOLERANCE = 0.01  # ... the passed fraction exceeds z by at most this part of it
-UNLIMITED = 1 << 60
+UNBOUNDED = 1 << 60  # for a ledger that cuts nothing
+
+
+def _for_reading(draws: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return a contiguous read-only view: the one type that compiled code sees."""
+    view = np.ascontiguousarray(draws, dtype=np.uint32).view()
+    view.flags.writeable = False
+    return view
+
+
+NO_DRAWS = _for_reading(np.zeros(0, dtype=np.uint32))
 
 
 class Fleet(Protocol):
@@ -73,8 +92,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     True
     """
 
-    offer_one: Callable[[Any], bool]
-    """Decide on one tuple, a mapping or a sequence of coordinates: True if it is kept."""
+    WEIGHTED = True
 
     def __init__(
         self,
@@ -87,14 +105,20 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     ) -> None:
         self.start = start
         self.fleet = fleet
-        self._control = np.zeros(4)
+        self._own = 0
+        self._control = np.zeros(8)
         self._control[kernels.CORRECT] = float(correct)
         self._ledger = np.zeros(6, dtype=np.int64)
         super().__init__(plan, load)
         if correct:
             # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
-            self._ledger[kernels.DEBT] = self._ledger[kernels.MOST]
-            self._correct()
+            self._ledger[kernels.DEBT] = self._tolerated()
+        self._correct()
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes, in the plan's order."""
+        return self._schema
 
     @property
     def counters(self) -> ItemCounters:
@@ -104,110 +128,226 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         cut = self._state[:, kernels.CUT].view(np.int64)
         return ItemCounters(offered, self._dropped + self._carries() + cut)
 
+    def probe(self, rows: int) -> dict[str, Any]:
+        """Return tuples that are spread over the data space."""
+        columns: dict[str, Any] = {}
+        for k, axis in enumerate(self._plan.space.axes):
+            share = spread_credits(rows * (k + 1))[k :: k + 1] / ONE
+            values = np.minimum(axis.low + share * (axis.high - axis.low), axis.high)
+            if axis.kind == "category":
+                columns[axis.name] = np.array(axis.values)[values.astype(np.int64)]
+            else:
+                columns[axis.name] = values if axis.kind == "float" else np.floor(values)
+        return columns
+
     def set_load(self, load: float, fairness_threshold: float | None = None) -> None:
-        """Follow a new throttle fraction, and fairness threshold if given; counters continue."""
+        """Follow a new throttle fraction, and fairness threshold if given; all else carries on."""
         delta = self._plan.fairness_threshold if fairness_threshold is None else fairness_threshold
-        self._setting = self._plan.at(load, delta)
-        self._load = self._setting.load
+        setting = self._plan.at(load, delta)
         self._single.flush()
-        self._control[[kernels.LOAD, kernels.FAIRNESS]] = self._setting.load, delta
-        self._control[kernels.BIAS] = 0.0
-        self._ledger[kernels.SINCE] = self._ledger[kernels.WANTED] = 0
-        self._ledger[kernels.DUE] = round(self._setting.load * ONE)
+        control, ledger = self._control, self._ledger
+        # The block that is under way was begun at another load.
+        control[kernels.SHIFT] += (setting.load - control[kernels.LOAD]) * ledger[kernels.SINCE]
+        control[[kernels.LOAD, kernels.FAIRNESS]] = setting.load, delta
+        self._setting, self._load, self._steps = setting, setting.load, setting.steps
+        ledger[kernels.DUE] = round(setting.load * ONE)
         most = self._tolerated()
-        self._ledger[[kernels.MOST, kernels.LEAST]] = most, -most
-        self._correct()
+        ledger[[kernels.MOST, kernels.LEAST]] = most if setting.load < 1.0 else UNBOUNDED, -most
+        self._stale()
 
     def _tolerated(self) -> int:
         """Return how far the ledger may stray: half of the tolerance up, half of it down."""
         if not self._control[kernels.CORRECT]:
-            return UNLIMITED
+            return UNBOUNDED
         # One tuple is rounding: a window may begin and end in the middle of one.
         return round(max(1.0, TOLERANCE * WINDOW * self._setting.load - 1.0) / 2.0 * ONE)
 
-    def swap(self, plan: Plan) -> None:
-        """Follow a new plan at the same load; its regions count from zero, the budget continues."""
+    def adopt(self, old: Self) -> None:
+        """Take over the budget; and credits, if the regions are the same, else they start anew."""
+        old._single.flush()
         self._single.flush()
-        super().swap(plan)
+        self._own = old._own
+        self._ledger[kernels.DEBT] = old._ledger[kernels.DEBT]
+        if self._plan.partition.same(old._plan.partition):
+            credits = old._state[:, kernels.CREDIT] & np.uint64(ONE - 1)
+            self._state[:, kernels.CREDIT] = credits
+            self._pending[:] = old._pending
+        self._stale()
 
-    def offer(self, batch: Mapping[str, Any] | Any, marked: BoolArray | None = None) -> BoolArray:
-        """Decide on a batch: True where the tuple is kept; ``marked`` ones always are."""
-        return self._offer(batch, marked, weighted=False)[0]
-
-    def offer_weighted(
-        self, batch: Mapping[str, Any] | Any, marked: BoolArray | None = None
-    ) -> tuple[BoolArray, FloatArray]:
-        """Decide, and return the inverse keep probability of each kept tuple (0 if dropped).
+    def offer_weighted(self, batch: Any) -> tuple[BoolArray, FloatArray]:
+        """Decide on a batch of any form; return also the inverse keep probabilities.
 
         Counts and sums over kept tuples with these weights are unbiased for every region that
-        keeps any; a region with d = 1 keeps none.
+        keeps any; ``plan.regions_without_estimate`` has the others. Dropped tuples weigh 0.
+
+        >>> from planning.examples import demo_plan, demo_samples
+        >>> plan, tuples = demo_plan("sifter"), demo_samples("sifter", batch=1)
+        >>> keep, weight = Shedder(plan, 0.8).offer_weighted(tuples)
+        >>> plan.regions_without_estimate(0.8), round(float(weight.sum() / len(keep)), 2)
+        ((), 1.0)
         """
-        return self._offer(batch, marked, weighted=True)
-
-    def _offer(
-        self, batch: Any, marked: BoolArray | None, weighted: bool
-    ) -> tuple[BoolArray, FloatArray]:
-        self._single.flush()
-        columns = self._columns(batch)
-        size = len(columns[0])
-        keep = np.empty(size, dtype=np.bool_)
-        weight = np.empty(size) if weighted else NO_WEIGHTS
-        forced = NO_FLAGS if marked is None else np.array(marked, dtype=np.bool_)
-        pins = self._plan.pins
-        if len(pins.low):
-            forced = forced if forced.size else np.zeros(size, dtype=np.bool_)
-            kernels.mark_pinned(columns, pins.low, pins.high, forced)
-        partition = self._plan.partition
-        kernels.decide(
-            tuple(for_reading(partition.arranged_axis(k, c)) for k, c in enumerate(columns)),
-            self._tables, partition.tree, self._plan.path.items,
-            self._state, self._control, self._ledger, forced, keep, weight, self._pending,
-        )  # fmt: skip
-        self._rebase()
-        self._share(size, keep)
-        return keep, weight
-
-    def _columns(self, batch: Any) -> tuple[FloatArray, ...]:
-        space = self._plan.space
         try:
-            if isinstance(batch, Mapping):
-                columns = tuple(
-                    for_reading(space.coordinates(k, batch[name]))
-                    for k, name in enumerate(space.names)
-                )
-                if len({len(column) for column in columns}) == 1:
-                    return columns
-            else:
-                return tuple(for_reading(c) for c in space.matrix(batch).T)
-        except (KeyError, TypeError, ValueError):
-            pass
-        return (for_reading(np.full(batch_size(batch), np.nan)),) * len(space.axes)
+            decision = self.decide(batches.read(batch, self.schema), weighted=True)
+        except Refusal as refusal:
+            decision = self.decide(self._nowhere(refusal.rows), weighted=True)
+        assert decision.weight is not None
+        return decision.keep, decision.weight
 
-    def _share(self, size: int, keep: BoolArray) -> None:
+    def decide(
+        self,
+        batch: Batch,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide on a batch that has been read.
+
+        Beyond ``most`` the cheapest tuples go first: those in no region, those in regions without
+        queries, then region by region as the plan's path drops them; pinned ones last.
+        """
+        rows, plan, most = batch.rows, self._plan, max(0, most)
+        columns = [plan.space.column(k, batch) for k in range(len(plan.space.axes))]
+        if draws is not None and len(draws) != rows:
+            raise InvalidInput(f"draws must be {rows}, one per tuple, got {len(draws)}")
+        self._single.flush()
+        keep = np.empty(rows, dtype=np.bool_)
+        weight = np.empty(rows) if weighted else NO_WEIGHTS
+        places = np.empty(rows, dtype=np.int32) if most < rows else NO_PLACES
+        forced = np.zeros(rows, dtype=np.bool_) if len(plan.pins.low) else NO_FLAGS
+        drawn = NO_DRAWS if draws is None else _for_reading(draws)
+        debt, points = int(self._ledger[kernels.DEBT]), self._points
+        for begin in range(0, rows, points.shape[1]):
+            part = slice(begin, min(begin + points.shape[1], rows))
+            filled = points[:, : part.stop - begin]
+            for k, column in enumerate(columns):
+                filled[k] = column[part]
+            if forced.size:
+                mark_pinned(points, plan.pins.low, plan.pins.high, forced[part])
+            for k in self._rearranged:
+                filled[k] = plan.partition.arranged_axis(k, filled[k])
+            here = places[part] if places.size else self._places[: part.stop - begin]
+            self._locate(here)
+            self._settle(here, drawn[part], forced[part], keep[part], weight[part])
+        kept, cut = int(np.count_nonzero(keep)), 0
+        if kept > most:
+            cut = kept - most
+            self._cut(cut, keep, places, forced, weight)
+            if draws is None:
+                self._settle_again(debt, keep)
+        self._rebase()
+        self._share(rows, kept - cut)
+        return Decision(keep, kept - cut, cut, weight if weighted else None)
+
+    def _cut(
+        self, excess: int, keep: BoolArray, places: NDArray[np.int32], forced: BoolArray,
+        weight: FloatArray,
+    ) -> None:  # fmt: skip
+        """Drop ``excess`` of the kept tuples, in the plan's order and evenly where it runs out."""
+        passing = np.flatnonzero(keep)
+        row = places[passing].astype(np.int64)  # of ``pending``
+        if forced.size:
+            row[forced[passing]] = len(self._pending) - 1
+        rank = self._rank[row]
+        count = np.bincount(rank)
+        upto = np.cumsum(count)
+        edge = int(np.searchsorted(upto, excess))
+        gone = rank < edge
+        here = np.flatnonzero(rank == edge)
+        share = excess - int(upto[edge] - count[edge])
+        gone[here] = np.diff(np.arange(len(here) + 1) * share // len(here)) > 0
+        keep[passing[gone]] = False
+        dropped = np.bincount(places[passing[gone]], minlength=len(self._state))
+        self._state[:, kernels.CUT] += dropped.astype(np.uint64)
+        if weight.size:
+            self._hand_on(passing, row, ~gone, weight)
+
+    def _hand_on(
+        self, passing: IntArray, row: IntArray, kept: BoolArray, weight: FloatArray
+    ) -> None:
+        """Give the weight of every cut tuple to the next kept one like it."""
+        order = np.argsort(row, kind="stable")
+        row, kept, at = row[order], kept[order], passing[order]
+        ends = kept | np.append(row[1:] != row[:-1], True)
+        total = np.bincount(np.cumsum(ends) - ends, weight[at])
+        weight[at] = 0.0
+        taken = kept[ends]
+        weight[at[ends][taken]] = total[taken]
+        self._pending[row[ends][~taken]] += total[~taken]
+
+    def _settle_again(self, debt: int, keep: BoolArray) -> None:
+        """Enter a batch in the ledger as it was before: what was cut has not passed."""
+        cost = keep * np.int64(ONE)
+        balance = np.cumsum(cost - self._ledger[kernels.DUE])
+        floor = self._ledger[kernels.LEAST] + cost - balance
+        self._ledger[kernels.DEBT] = int(balance[-1]) + max(debt, int(floor.max()))
+
+    def _refused(self, rows: int) -> BoolArray:
+        return self.decide(self._nowhere(rows)).keep
+
+    def _nowhere(self, rows: int) -> Batch:
+        """Return tuples in no region."""
+        nowhere = np.full(rows, np.nan)
+        return Batch(dict.fromkeys(self._plan.space.names, nowhere), rows)
+
+    def _share(self, size: int, kept: int) -> None:
         """Take over the fleet's debt, in proportion to this shedder's part of the stream."""
         if self.fleet is None:
             return
-        offered, kept = self.fleet.exchange(size, int(np.count_nonzero(keep)))
+        offered, passed = self.fleet.exchange(size, kept)
         self._own += size
-        debt = (kept - self._setting.load * offered) * (self._own / max(offered, 1))
+        debt = (passed - self._setting.load * offered) * (self._own / max(offered, 1))
         self._ledger[kernels.DEBT] = max(round(debt * ONE), int(self._ledger[kernels.LEAST]))
 
     def _install(self, plan: Plan) -> None:
-        regions = plan.regions + 1
+        rows, axes = plan.regions + 1, len(plan.space.axes)
         self._plan = plan
-        self._tables = lookup.build(plan.partition, len(plan.space.axes))
-        self._state = np.zeros((regions, 4), dtype=np.uint64)
+        self._schema = Schema(plan.space.names)
+        self._tables = lookup.build(plan.partition, axes)
+        self._path = plan.path.items
+        self._control[[kernels.CEILING, kernels.LOWEST]] = plan.path.ceiling, plan.path.lowest
+        self._points = np.zeros((axes, max(kernels.BLOCK, BUFFER // axes)))
+        self._places = np.zeros(self._points.shape[1], dtype=np.int32)
+        self._rearranged = [k for k, order in enumerate(plan.partition.orders) if order]
+        self._state = np.zeros((rows, 4), dtype=np.uint64)
         full = self.start == "full"
-        self._state[:, kernels.CREDIT] = ONE - 1 if full else spread_credits(regions)
-        self._dropped = np.zeros(regions, dtype=np.int64)
-        self._pending = np.zeros(regions)
-        self._own = 0
+        self._state[:, kernels.CREDIT] = ONE - 1 if full else spread_credits(rows)
+        self._dropped = np.zeros(rows, dtype=np.int64)
+        self._pending = np.zeros(rows + 1)  # last: pinned tuples
+        order = plan.path.order[plan.path.order >= 0]
+        self._rank = np.ones(rows + 1, dtype=np.int64)  # of the cheapest to drop, 0
+        self._rank[order] = 2 + np.arange(len(order))
+        self._rank[-2:] = 0, 2 + len(order)
         self._single = Single(plan, self._tables, self._state, self._ledger, self._correct)
-        self.offer_one = self._single.decider(self)
+        self.offer_one = self._single.decider(self)  # type: ignore[assignment]
+
+    def _stale(self) -> None:
+        """Let the steps be set anew before the next tuple."""
+        self._control[kernels.STALE] = 1.0
+        self._single.stale = True
 
     def _correct(self) -> None:
-        kernels.correct(self._plan.path.items, self._state, self._control, self._ledger)
-        self._single.stale = True
+        """Set the steps, if that is due."""
+        self._settle(NO_PLACES, NO_DRAWS, NO_FLAGS, NO_FLAGS, NO_WEIGHTS)
+
+    def _locate(self, places: NDArray[np.int32]) -> None:
+        """Find the regions of the points."""
+        partition, tables = self._plan.partition, self._tables
+        if tables.cells.size:
+            find_cells(self._points, tables, places)
+        elif tables.bitmaps.size:
+            find_common(self._points, tables, partition.regions, places)
+        else:
+            descend(self._points, partition.tree, partition.regions, places)
+
+    def _settle(
+        self, places: NDArray[np.int32], draws: NDArray[np.uint32], forced: BoolArray,
+        keep: BoolArray, weight: FloatArray,
+    ) -> None:  # fmt: skip
+        kernels.decide(
+            places, self._path, self._state, self._control, self._ledger, self._steps, draws,
+            forced, keep, weight, self._pending,
+        )  # fmt: skip
 
     def _carries(self) -> IntArray:
         return (self._state[:, kernels.CREDIT] >> kernels.CARRY).astype(np.int64)

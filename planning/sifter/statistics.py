@@ -37,7 +37,7 @@ from planning.arrays import (
 from planning.errors import StatisticsError
 from planning.families import Definition
 from planning.sifter import codec, queries
-from planning.sifter.kernels import mark_pinned
+from planning.sifter.lookup.kernels import mark_pinned
 from planning.sifter.model import LEAF, Partition, Pins, Space
 from planning.sifter.partitioners import divide
 from planning.sifter.queries import Queries
@@ -126,8 +126,7 @@ class RegionCounts:
         ([1, 2], [0, 1])
         """
         must_keep = np.zeros(len(points), dtype=np.bool_)
-        columns = tuple(np.ascontiguousarray(column) for column in points.T)
-        mark_pinned(columns, pins.low, pins.high, must_keep)
+        mark_pinned(np.ascontiguousarray(points.T), pins.low, pins.high, must_keep)
         return cls(partition.count(points), partition.count(points[must_keep]))
 
 

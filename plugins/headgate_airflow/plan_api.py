@@ -71,9 +71,9 @@ def plan_bin(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Re
 
 
 @router.get("/streams/{stream}/versions/{version}/what-if", dependencies=[requires("GET")])
-def what_if(stream: str, version: int, load: float) -> dict[str, Any]:
-    """Return what one version promises at a load."""
-    return views.what_if(home(), stream, version, load)
+def what_if(stream: str, version: int, at: str) -> dict[str, Any]:
+    """Return what one version promises at a load: ``0.4``, or rates such as ``i1=200,i2=50``."""
+    return views.what_if(home(), stream, version, at)
 
 
 @router.get("/streams/{stream}/acknowledgements", dependencies=[requires("GET")])

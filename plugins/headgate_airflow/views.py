@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headgate_airflow.catalog import PlannedStream
-from planning import families
+from planning import families, loads
 from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store
-from planning.errors import ArtifactError, NoPlan, PlanningError
+from planning.errors import ArtifactError, NoPlan, PlanningError, StoreError
 from planning.home import Home
 from planning.stages.run import Run
 
@@ -60,6 +60,7 @@ class StreamView:
     acknowledgements: Listing[Acknowledgement]
     runs: list[RunRow]
     curve: list[tuple[float, float]] = field(default_factory=list)
+    example: str = ""  # a load to start from; empty if the plan cannot be read
 
     @property
     def broken(self) -> tuple[Broken, ...]:
@@ -84,7 +85,7 @@ def _row(home: Home, store: Store, stream: str, planned: PlannedStream | None) -
     except NoPlan:
         if planned is None:
             raise
-    except ArtifactError as error:
+    except (ArtifactError, StoreError) as error:
         problem = str(error)
     family = manifest.family if manifest else planned.family if planned else "?"
     nodes = list(store.acknowledgements(stream))
@@ -109,13 +110,22 @@ def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> Strea
         history = store.history(stream)
     except NoPlan:
         history = Listing(())
+    plan = _plan(store, row.manifest)
     return StreamView(
         row=row,
         history=history,
         acknowledgements=store.acknowledgements(stream),
         runs=runs(home, stream, SHOWN_RUNS),
-        curve=curve(home, row.manifest) if row.manifest else [],
+        curve=curve(plan) if plan else [],
+        example=loads.example(plan) if plan else "",
     )
+
+
+def _plan(store: Store, manifest: Manifest | None) -> families.Plan | None:
+    try:
+        return store.load(manifest.stream, manifest.version).plan if manifest else None
+    except PlanningError:
+        return None
 
 
 def runs(home: Home, stream: str, count: int) -> list[RunRow]:
@@ -147,19 +157,16 @@ def _run_row(run: Run) -> RunRow:
     )
 
 
-def curve(home: Home, manifest: Manifest) -> list[tuple[float, float]]:
-    """Return predicted quality over load; nothing for families whose load is not one number."""
-    loads = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
-    try:
-        plan = home.store().load(manifest.stream, manifest.version).plan
-        return [(load, float(plan.predicted_quality(load))) for load in loads]
-    except (PlanningError, TypeError):
-        return []
+def curve(plan: families.Plan) -> list[tuple[float, float]]:
+    """Return predicted quality over load."""
+    fractions = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
+    return [(load, float(plan.predicted_quality(load))) for load in fractions]
 
 
-def what_if(home: Home, stream: str, version: int, load: float) -> dict[str, Any]:
-    """Return what a version promises at one load."""
+def what_if(home: Home, stream: str, version: int, at: str) -> dict[str, Any]:
+    """Return what a version promises at one load, and what a plan of rates drops there."""
     plan = home.store().load(stream, version).plan
+    load = loads.parse(at, plan)
     answer = {
         "stream": stream,
         "version": version,
@@ -168,21 +175,24 @@ def what_if(home: Home, stream: str, version: int, load: float) -> dict[str, Any
     }
     if isinstance(plan, families.PassesFraction):
         answer["passed_fraction"] = float(plan.passed_fraction(load))
+    if isinstance(plan, loads.OfRates):
+        answer["drops"] = plan.at(load)
     return answer
 
 
-def picture(home: Home, stream: str, version: int, load: float | None) -> bytes:
-    """Return a PNG of a version's plan, at a load if the family's picture depends on it."""
+def picture(home: Home, stream: str, version: int, at: str | None) -> bytes:
+    """Return a PNG of a version's plan, at a fraction if the family's picture depends on it."""
     from matplotlib.figure import Figure
 
     published = home.store().load(stream, version)
+    load = None if at is None else loads.parse(at, published.plan)
     try:
         draw = families.family(published.manifest.family).room("figures").draw
     except (ImportError, AttributeError):
         raise NoPlan(f"family {published.manifest.family} has no picture of its plans") from None
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     axes = figure.add_subplot()
-    with_load = load is not None and "load" in inspect.signature(draw).parameters
+    with_load = isinstance(load, float) and "load" in inspect.signature(draw).parameters
     draw(published.plan, axes, **({"load": load} if with_load else {}))
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)

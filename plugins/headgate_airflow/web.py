@@ -6,12 +6,12 @@ Everything requires an Airflow login, and rights on the stream's planning DAG.
 from __future__ import annotations
 
 import mimetypes
-from typing import Annotated, Any
+from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_authenticated
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -77,11 +77,9 @@ def diff_page(request: Request, stream: str, old: int, new: int) -> HTMLResponse
 
 
 @app.get("/streams/{stream}/versions/{version}/picture.png", dependencies=[requires("GET")])
-def picture(
-    stream: str, version: int, load: Annotated[float | None, Query(ge=0, le=1)] = None
-) -> Response:
+def picture(stream: str, version: int, at: str | None = None) -> Response:
     """Return a picture of a version's plan."""
-    image = views.picture(home(), stream, version, load)
+    image = views.picture(home(), stream, version, at)
     headers = {"Cache-Control": "private, max-age=600"}
     return Response(image, media_type="image/png", headers=headers)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from planning.columns import columns_of, encode, length_of, row_keys, value_codes
+from planning import columns
+from planning.columns import encode, length_of, row_keys, value_codes
 from planning.errors import InvalidInput
 
 WORDS = ["", "a", "B", "ä", "日本", "long " * 20, "a\tb"]
@@ -66,10 +68,44 @@ def test_keys_depend_on_every_column_and_its_place() -> None:
     assert row_keys([encode([0.0])], 1) == row_keys([encode([-0.0])], 1)
 
 
-def test_rows_become_columns() -> None:
-    assert columns_of([{"a": 1}, {"b": 2}]) == {"a": [1, None], "b": [None, 2]}
-    with pytest.raises(InvalidInput, match="a batch must be"):
-        columns_of(7)
+def test_keys_equal_a_plain_loop() -> None:
+    """Published statistics depend on these very numbers."""
+    first, second = [1.5, -0.0, float("nan"), 3e300], [7.0, 0.0, -2.0, 1.0]
+    word = 2**64 - 1
+    for a, b, key in zip(first, second, row_keys([encode(first), encode(second)], 4), strict=True):
+        code = 17
+        for value in (a, b):
+            (bits,) = struct.unpack("<Q", struct.pack("<d", value + 0.0))
+            code = (code * 0x9E3779B97F4A7C15 + bits) & word
+            code = ((code ^ (code >> 31)) * 0x94D049BB133111EB) & word
+            code ^= code >> 29
+        assert int(key) & word == code
+
+
+def test_text_hashes_equal_a_plain_loop() -> None:
+    word = 2**64 - 1
+    for text, value in zip(WORDS, encode(np.array(WORDS)).values, strict=True):
+        code = 0xCBF29CE484222325
+        for point in text:
+            code = ((code ^ ord(point)) * 0x100000001B3) & word
+        code = ((code ^ (code >> 29)) * 0xBF58476D1CE4E5B9) & word
+        assert value == code >> 11
+
+
+def test_every_layout_of_text_has_one_code_and_one_compiled_form() -> None:
+    want = encode(np.array(WORDS)).values
+    readonly = np.array(WORDS)
+    readonly.flags.writeable = False
+    for column in (
+        readonly, np.array(WORDS).astype(f">U{max(map(len, WORDS))}"), np.repeat(WORDS, 2)[::2],
+        np.array(WORDS, dtype="U200"), np.array(WORDS, dtype=np.dtypes.StringDType()),
+        np.array([word.encode() for word in WORDS]),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(encode(column).values, want)
+    assert len(columns._hash_text.signatures) == 1
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(InvalidInput, match="one length"):
         length_of({"a": [1], "b": [1, 2]})
 

@@ -59,7 +59,7 @@ def test_the_plans_page_is_in_airflow_s_navigation(airflow, tab):
 def is_picture(answer, load: float) -> bool:
     """Whether an answer is the plan's picture at a load; the page's first one may come late."""
     address, _, shown = answer.url.rpartition("=")
-    return address.endswith("picture.png?load") and float(shown) == load
+    return address.endswith("picture.png?at") and float(shown) == load
 
 
 def test_sliding_the_load_shows_what_it_costs(airflow, tab, orders):
@@ -76,6 +76,39 @@ def test_sliding_the_load_shows_what_it_costs(airflow, tab, orders):
         shown = float(tab.locator("#quality").inner_text())
         assert shown == pytest.approx(plan.predicted_quality(load), abs=1e-4)
     assert tab.problems == []
+
+
+def test_asking_at_a_load(airflow, tab):
+    from planning.artifacts import SigningKey
+    from planning.examples import demo_plan
+    from planning.home import Home
+
+    home, plan = Home.at(airflow.home), demo_plan("fit")
+    home.store().publish("requests", plan, family="fit", signer=SigningKey.load(home.keys),
+                         created_at="2026-01-05T00:00:00Z")  # fmt: skip
+    tab.goto(f"{airflow.url}/headgate/streams/requests")
+    example = dict(zip(plan.network.input_ids, plan.rates_at(0.5), strict=True))
+    asked = tab.get_by_role("textbox", name="At")
+    assert asked.input_value() == ",".join(f"{i}={rate:g}" for i, rate in example.items())
+    rates = {name: 100.0 for name in example}
+    asked.fill(",".join(f"{name}=100" for name in example))
+    asked.press("Enter")
+    tab.get_by_text("Predicted quality at images=100").wait_for()
+    shown = float(tab.locator("#quality").inner_text())
+    assert shown == pytest.approx(plan.predicted_quality(rates), abs=1e-4)
+    for arc, share in plan.at(rates).items():
+        assert f"{arc} {100 * share:.1f} %" in tab.locator("#drops").inner_text()
+    assert tab.problems == []
+    asked.fill("images=100")
+    tab.get_by_role("button", name="Show", exact=True).click()
+    tab.get_by_role("alert").filter(has_text="missing: 'icons'").wait_for()
+    tab.goto(f"{airflow.url}/headgate/streams/orders")
+    assert asked.input_value() == "0.5"
+    asked.fill("0.25")
+    asked.press("Enter")
+    tab.get_by_text("Predicted quality at 0.25").wait_for()
+    assert tab.locator("#load").input_value() == "0.25"
+    assert [p for p in tab.problems if "422" not in p] == []  # the browser notes refused requests
 
 
 def test_rolling_back_asks_first_and_publishes(airflow, tab):

@@ -21,7 +21,7 @@ PATHS = [
     "/headgate/api/streams/ticks/versions/1",
     "/headgate/api/streams/ticks/versions/1/plan.json",
     "/headgate/api/streams/ticks/versions/1/plan.bin",
-    "/headgate/api/streams/ticks/versions/1/what-if?load=0.5",
+    "/headgate/api/streams/ticks/versions/1/what-if?at=0.5",
     "/headgate/api/streams/ticks/acknowledgements",
 ]
 
@@ -196,7 +196,8 @@ def test_both_encodings_are_served_and_match_the_manifest(server, as_user):
         ("streams/nothing/latest", 404, "no published plan"),
         ("streams/ticks/versions/9", 404, "no version 9"),
         ("streams/Ticks!/latest", 422, "lower-case"),
-        ("streams/ticks/versions/1/what-if?load=1.5", 422, "load must lie in [0, 1]"),
+        ("streams/ticks/versions/1/what-if?at=1.5", 422, "load must lie in [0, 1]"),
+        ("streams/ticks/versions/1/what-if?at=i1=200", 422, "no function of input rates"),
     ],
 )
 def test_errors_are_clear_json(server, as_user, path, status, message):
@@ -289,10 +290,38 @@ def test_pages(server, as_user):
     assert "Roll back to this" not in server.get("/headgate/streams/ticks", headers=reader).text
     diff = server.get("/headgate/streams/ticks/diff?old=1&new=2", headers=html)
     assert "region_qos" in diff.text
-    picture = server.get(
-        "/headgate/streams/ticks/versions/2/picture.png?load=0.3", headers=as_user()
-    )
+    picture = server.get("/headgate/streams/ticks/versions/2/picture.png?at=0.3", headers=as_user())
     assert picture.content.startswith(b"\x89PNG")
+    wrong = server.get("/headgate/streams/ticks/versions/2/picture.png?at=30", headers=as_user())
+    assert (wrong.status_code, "not a percentage" in wrong.text) == (422, True)
+
+
+def test_a_plan_of_rates_is_asked_at_rates(server, as_user, home):
+    from planning.artifacts import SigningKey
+    from planning.examples import demo_plan
+
+    plan = demo_plan("fit")
+    home.store().publish("requests", plan, family="fit", signer=SigningKey.load(home.keys),
+                         created_at="2026-01-05T00:00:00Z")  # fmt: skip
+    rates = dict(zip(plan.network.input_ids, plan.rates_at(0.4).tolist(), strict=True))
+    at = ",".join(f"{name}={rate!r}" for name, rate in rates.items())
+    version = "/headgate/api/streams/requests/versions/1"
+    told = server.get(f"{version}/what-if", params={"at": at}, headers=as_user()).json()
+    assert told == {
+        "stream": "requests", "version": 1, "load": rates,
+        "predicted_quality": plan.predicted_quality(rates),
+        "passed_fraction": plan.passed_fraction(rates), "drops": plan.at(rates),
+    }  # fmt: skip
+    assert told["drops"]
+    assert server.get(f"{version}/what-if?at=0.4", headers=as_user()).json()["load"] == 0.4
+    wrong = server.get(f"{version}/what-if?at=images=-1", headers=as_user())
+    assert (wrong.status_code, "missing: 'icons'" in wrong.json()["detail"]) == (422, True)
+    page = server.get("/headgate/streams/requests", headers={**as_user(), "Accept": "text/html"})
+    half = zip(plan.network.input_ids, plan.rates_at(0.5), strict=True)
+    shown = ",".join(f"{name}={rate:g}" for name, rate in half)
+    assert f'id="at" value="{shown}"' in page.text
+    picture = f"/headgate/streams/requests/versions/1/picture.png?at={at}"
+    assert server.get(picture, headers=as_user()).content.startswith(b"\x89PNG")
 
 
 def test_pages_escape_what_others_wrote(server, as_user, home):

@@ -23,7 +23,8 @@ def departures(thing: Any, protocol: type) -> list[str]:
         if kept is None:
             found.append(f"{who} has no {name}")
         elif callable(function := getattr(promise, "__func__", promise)):
-            wanted = list(inspect.signature(function).parameters)[1:]
+            promised = list(inspect.signature(function).parameters.values())[1:]
+            wanted = [p.name for p in promised if p.kind not in ANYTHING]
             own = list(inspect.signature(kept).parameters.values())
             names = [parameter.name for parameter in own]
             further = own[len(wanted) :]

@@ -1,11 +1,11 @@
 """Drops, compiled: from dropped rates to drop fractions, and the drop operator that applies them.
 
-The drop operator keeps a credit per arc: no random numbers, and whole windows where they count.
+The drop operator keeps credits per arc: no random numbers, and whole windows where they count.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numba import njit
 
@@ -14,51 +14,69 @@ from planning.fit.simplex.shedding import Arrivals
 from planning.pacing import ONE
 
 if TYPE_CHECKING:
-    from planning.fit.shedder import DropOperators
+    from planning.fit.shedder import Operators, State
 
 NOTHING = 1e-15
 ROUNDING = 1e-12
 
 
 @njit(cache=True)
-def decide(codes: IntArray, drops: DropOperators, keep: BoolArray) -> None:
-    """Decide on each item by the credit of its arc.
+def decide(codes: IntArray, operators: Operators, state: State, keep: BoolArray) -> None:
+    """Decide on each item by the credits of its name.
 
-    Every ``span`` items (1, or a batch of windows) the credit grows by ``step``; a carry drops the
-    span, except for the ``tail`` items that complete the windows of a kept span before it.
+    Every ``span`` items (1, or a batch of windows) the credit of a level grows by its step; the
+    first carry is where the span falls, except for the ``tail`` items that complete the windows of
+    a kept span before it.
     """
-    step, span, tail, credit, position, dropping, left, offered, dropped = drops
+    step, first, level, levels, own, span, tail = operators
+    credit, position, dropping, left, offered, dropped = state
     for k in range(codes.shape[0]):
-        arc = codes[k]
-        offered[arc] += 1
-        if position[arc] == 0:
-            total = credit[arc] + step[arc]
-            drop = total >= ONE
-            credit[arc] = total - ONE if drop else total
+        name = codes[k]
+        offered[name] += 1
+        if position[name] == 0:
+            drop = False
+            for j in range(levels[name]):
+                total = credit[own[name] + j] + step[first[name] + j]
+                credit[own[name] + j] = total % ONE
+                if total >= ONE:
+                    drop = j < level[name]
+                    break
             if not drop:
-                left[arc] = tail[arc]
-            dropping[arc] = drop
-        position[arc] += 1
-        if position[arc] >= span[arc]:
-            position[arc] = 0
+                left[name] = tail[name]
+            dropping[name] = drop
+        position[name] += 1
+        if position[name] >= span[name]:
+            position[name] = 0
         keep[k] = True
-        if dropping[arc]:
-            if left[arc] > 0:
-                left[arc] -= 1
+        if dropping[name]:
+            if left[name] > 0:
+                left[name] -= 1
             else:
                 keep[k] = False
-                dropped[arc] += 1
+                dropped[name] += 1
 
 
 @njit(cache=True)
-def kept_of(counts: IntArray, step: IntArray, credit: IntArray, kept: IntArray) -> None:
-    """Pass a count of items per arc, as ``decide`` would one by one (span 1)."""
-    for arc in range(counts.shape[0]):
-        # Counts of a control period are small compared with 2**31, so the product fits 64 bits.
-        total = credit[arc] + step[arc] * counts[arc]
-        carries = total // ONE
-        credit[arc] = total - carries * ONE
-        kept[arc] = counts[arc] - carries
+def kept_of(counts: IntArray, operators: Operators, state: State, kept: IntArray) -> None:
+    """Pass a count of items per name, as ``decide`` would one by one (span 1)."""
+    for name in range(counts.shape[0]):
+        falling = counts[name]
+        kept[name] = falling
+        for j in range(operators.levels[name]):
+            place = operators.own[name] + j
+            # Counts of a control period are small compared with 2**31, so this fits 64 bits.
+            total = state.credit[place] + operators.step[operators.first[name] + j] * falling
+            state.credit[place] = total % ONE
+            falling -= total // ONE
+            if j < operators.level[name]:
+                kept[name] = falling
+        state.offered[name] += counts[name]
+        state.dropped[name] += counts[name] - kept[name]
+
+
+WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**WITHOUT_WRAPPERS)
+"""For what only compiled code calls: compiled in half the time, and kept with its caller."""
 
 
 @njit(cache=True)
@@ -87,12 +105,13 @@ def fractions(arrivals: Arrivals, rates: FloatArray, dropped: FloatArray, out: F
         out[a] = 0.0
         if dropped[a] <= NOTHING:
             continue
-        arriving = 0.0
+        full = 0.0
         for k in range(rates.shape[0]):
-            arriving += per_rate[a, k] * rates[k]
+            full += per_rate[a, k] * rates[k]
+        arriving = full
         for b in range(count):
             arriving -= per_drop[a, b] * dropped[b]
-        if arriving > NOTHING:
+        if arriving > max(NOTHING, ROUNDING * full):
             out[a] = min(dropped[a] / arriving, 1.0)
     for a in range(count):
         if port[a] >= 0:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.fit.kernels.drops import ROUNDING, affine, all_fit, fractions
+from planning.fit.kernels.drops import ROUNDING, affine, all_fit, fractions, inner
 from planning.fit.path import INNER, CriticalRegions, PointQuadtree, Quadtree
 from planning.fit.simplex.shedding import Arrivals
 
@@ -14,7 +14,7 @@ INSIDE = 1e-10
 EXACTLY = 1e-13
 
 
-@njit(cache=True)
+@inner
 def _holds(facets: FloatArray, first: int, last: int, rates: FloatArray, tolerance: float) -> bool:
     for f in range(first, last):
         if affine(facets, f, rates) < -tolerance:
@@ -31,7 +31,7 @@ def any_holds(facets: FloatArray, starts: IntArray, regions: int, rates: FloatAr
     return False
 
 
-@njit(cache=True)
+@inner
 def _region_of(table: CriticalRegions, last: int, point: FloatArray, loss: FloatArray) -> int:
     """Return the region that holds ``point``, or -1; ``loss`` is scratch.
 
@@ -60,7 +60,7 @@ def _region_of(table: CriticalRegions, last: int, point: FloatArray, loss: Float
     return -1
 
 
-@njit(cache=True)
+@inner
 def _planned(point: FloatArray) -> bool:
     """Whether rates lie in the planned space."""
     for k in range(point.shape[0]):
@@ -86,24 +86,27 @@ def select_region(
     """
     loss = np.empty(table.value.shape[1])
     dropped = np.empty(out.shape[1])
+    missing = 0
     for row in range(rates.shape[0]):
         point = rates[row]
         outside[row] = False
         if all_fit(raw_use, point):
-            out[row, :] = 0.0
+            for a in range(out.shape[1]):
+                out[row, a] = 0.0
             continue
         region = -1
         if _planned(point):
             region = _region_of(table, last[0], point, loss)
         if region < 0:
             outside[row] = True
+            missing += 1
             continue
         last[0] = region
         rules = table.rule[region]
         for a in range(rules.shape[0]):
             dropped[a] = max(affine(rules, a, point), 0.0)
         fractions(arrivals, point, dropped, out[row])
-    return int(outside.sum())
+    return missing
 
 
 @njit(cache=True)

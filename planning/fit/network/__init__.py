@@ -101,7 +101,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
     def _check_names(self) -> None:
         for what, names in (
             ("nodes", [n.id for n in self.nodes]),
-            ("inputs and operators", [*self.input_ids, *(o.id for o in self.operators)]),
+            ("inputs and operators", list(self.streams)),
             ("outputs", [o.id for o in self.outputs]),
             ("links", [link.id for link in self.links]),
             ("arcs", [arc.name for arc in self.arcs]),
@@ -114,7 +114,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
 
     def _check_references(self) -> None:
         nodes = {n.id for n in self.nodes}
-        streams = {*self.input_ids, *(o.id for o in self.operators)}
+        streams = set(self.streams)
         for k, operator in enumerate(self.operators):
             if operator.node not in nodes:
                 raise Mistake(
@@ -149,6 +149,11 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
         return tuple(i.id for i in self.inputs)
 
     @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """What inputs and operators emit, by their ids."""
+        return (*self.input_ids, *(o.id for o in self.operators))
+
+    @cached_property
     def max_rates(self) -> FloatArray:
         """The corner of the planned rate space."""
         return np.array([i.max_rate for i in self.inputs])
@@ -176,9 +181,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
     @cached_property
     def arcs_from(self) -> dict[str, tuple[int, ...]]:
         """Positions of the arcs that carry each stream."""
-        table: dict[str, list[int]] = {
-            s: [] for s in (*self.input_ids, *(o.id for o in self.operators))
-        }
+        table: dict[str, list[int]] = {stream: [] for stream in self.streams}
         for index, arc in enumerate(self.arcs):
             table[arc.stream].append(index)
         return {stream: tuple(indices) for stream, indices in table.items()}
@@ -232,6 +235,8 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
             reasons.append("windowed aggregates (dropping whole windows is not proportional)")
         if any(o.minimum > 0 for o in self.outputs):
             reasons.append("minimum throughputs")
+        if self.min_keep > 0:
+            reasons.append("min_keep")
         if len({o.priority for o in self.outputs}) > 1:
             reasons.append("priorities")
         if reasons:
@@ -255,7 +260,12 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
                     f"missing: {', '.join(missing) or 'none'}"
                 )
             rates = [rates[i] for i in self.input_ids]
-        vector = np.asarray(rates, dtype=np.float64)
+        try:
+            vector = np.asarray(rates, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"rates of {', '.join(self.input_ids)} must be numbers, got {rates!r:.200}"
+            ) from None
         if vector.shape != (len(self.inputs),):
             raise InvalidInput(
                 f"rates must be {len(self.inputs)} numbers, got shape {vector.shape}"

@@ -35,6 +35,7 @@ LEAST = {"nodes": 1, "inputs": 1, "outputs": 1}
 OWNERS = {"windows": "join", "window": "aggregate"}
 """Fields that only one type of operator has."""
 SHARE = Interval(high=1.0, remedy="only a join may emit more tuples than arrive")
+KEPT = Interval(high=1.0)
 
 
 class NodeDocument(Node, frozen=True):
@@ -64,7 +65,7 @@ class LinkDocument(Link, frozen=True):
 
 
 class NetworkDocument(Terse, frozen=True):
-    """A query network."""
+    """A query network; every drop location keeps the share ``min_keep`` as far as CPU allows."""
 
     name: str
     nodes: tuple[NodeDocument, ...]
@@ -72,6 +73,7 @@ class NetworkDocument(Terse, frozen=True):
     operators: tuple[OperatorDocument, ...]
     outputs: tuple[OutputDocument, ...]
     links: tuple[LinkDocument, ...] = ()
+    min_keep: Annotated[float, KEPT] = 0.0
 
 
 def fields_of(document: Any) -> dict[str, Any]:
@@ -80,8 +82,9 @@ def fields_of(document: Any) -> dict[str, Any]:
     name = document.get("name", "")
     if not isinstance(name, str):
         raise Mistake("name of the network", "a text", repr(name), at=("name",))
-    read: dict[str, Any] = {"name": name}
-    for field in _fields(NetworkDocument)[1:]:
+    min_keep = number("min_keep", document.get("min_keep", 0.0), KEPT, ("min_keep",))
+    read: dict[str, Any] = {"name": name, "min_keep": min_keep}
+    for field in _fields(NetworkDocument)[1:-1]:
         kind, least = get_args(field.plain)[0], LEAST.get(field.name, 0)
         items = document.get(field.name, [])
         if not isinstance(items, Sequence) or isinstance(items, str) or len(items) < least:

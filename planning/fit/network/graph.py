@@ -190,6 +190,31 @@ def _link_use(network: QueryNetwork, arcs: FloatArray) -> FloatArray:
     return use
 
 
+def values(network: QueryNetwork, drops: FloatArray) -> FloatArray:
+    """Return what one item adds to the weighted throughput, given the drops it has yet to pass.
+
+    One row per priority of outputs, the highest first. Columns are the arcs, where the item has
+    passed the arc's own drop; the streams, where it has passed what all their arcs drop; and a 0.
+    """
+    kept = (1.0 - drops).tolist()
+    rows = []
+    for priority in sorted({o.priority for o in network.outputs}, reverse=True):
+        arcs, streams = [0.0] * len(network.arcs), dict.fromkeys(network.streams, 0.0)
+        for output in network.outputs:
+            if output.priority == priority:
+                arcs[network.arc_index[f"{output.stream}->{output.id}"]] = output.weight
+        for operator in reversed(network.order):
+            leaving = sum(arcs[a] * kept[a] for a in network.arcs_from[operator.id])
+            for port, arc in enumerate(network.arcs_into[operator.id]):
+                arcs[arc] = operator.gain(port) * leaving
+        for stream, leaving in network.arcs_from.items():
+            most = max((kept[a] for a in leaving), default=0.0)
+            if most > 0.0:
+                streams[stream] = sum(arcs[a] * kept[a] for a in leaving) / most
+        rows.append([*arcs, *streams.values(), 0.0])
+    return np.array(rows)
+
+
 def fragments(network: QueryNetwork) -> list[QueryNetwork]:
     """Cut the network where neither a stream nor a server nor a link connects its parts.
 

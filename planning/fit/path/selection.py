@@ -18,8 +18,11 @@ class Selector(Protocol):
 
     arcs: tuple[str, ...]
 
-    def drops(self, rates: FloatArray) -> FloatArray:
-        """Return one row of drop fractions on ``arcs`` per row of rates."""
+    def drops(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
+        """Return one row of drop fractions on ``arcs`` per row of rates.
+
+        ``warm`` starts from the last answer; else the bits depend on the rates alone.
+        """
         ...
 
 
@@ -40,9 +43,9 @@ class BySimplex:
         self.arcs = program.names
         self._warm = WarmSimplex(program)
 
-    def drops(self, rates: FloatArray) -> FloatArray:
+    def drops(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
         """Return the optimal drop fractions."""
-        return self._warm.fractions(rates)
+        return self._warm.fractions(rates, warm=warm)
 
 
 class ByRegions:
@@ -50,17 +53,23 @@ class ByRegions:
 
     def __init__(self, program: SheddingProgram, table: CriticalRegions) -> None:
         self.arcs = program.names
-        last = np.zeros(1, dtype=np.int64)
-        self._fixed = (table, program.raw_use, program.arrivals, last)
+        self._fixed = (table, program.raw_use, program.arrivals)
+        self._last = np.zeros(1, dtype=np.int64)
         self._warm = WarmSimplex(program)
 
-    def drops(self, rates: FloatArray) -> FloatArray:
+    def drops(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
         """Return the optimal drop fractions."""
         out = np.empty((len(rates), len(self.arcs)))
         outside = np.empty(len(rates), dtype=np.bool_)
-        if lookup.select_region(*self._fixed, rates, out, outside):
-            out[outside] = self._warm.fractions(np.ascontiguousarray(rates[outside]))
+        last = self._last if warm else np.zeros(1, dtype=np.int64)
+        if lookup.select_region(*self._fixed, last, rates, out, outside):
+            others = np.ascontiguousarray(rates[outside])
+            out[outside] = self._warm.fractions(others, warm=warm)
         return out
+
+    def optimum(self, rates: FloatArray) -> FloatArray:
+        """Return the optimal drop fractions from the solver instead of the regions."""
+        return self._warm.fractions(rates, warm=False)
 
 
 class ByQuadtree:
@@ -70,7 +79,7 @@ class ByQuadtree:
         self.arcs = program.names
         self._fixed = (table, program.raw_use, input_of(program.network.input_ids, self.arcs))
 
-    def drops(self, rates: FloatArray) -> FloatArray:
+    def drops(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
         """Return the drop fractions of each cell's plan."""
         out = np.empty((len(rates), len(self.arcs)))
         lookup.select_cell(*self._fixed, rates, out)
@@ -87,7 +96,7 @@ class ByTable:
         self._input = input_of(program.network.input_ids, table.arcs)
         self._fixed = (table.index, table.valued, program.use_per_tuple, MATCH)
 
-    def drops(self, rates: FloatArray) -> FloatArray:
+    def drops(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
         """Return the drop fractions of the best rows."""
         scale = np.empty_like(rates)
         row = np.empty(len(rates), dtype=np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.fit.kernels.drops import affine
+from planning.fit.kernels.drops import affine, inner
 
 Marks = BoolArray | IntArray
 
@@ -25,6 +25,9 @@ FEASIBLE = 1e-11
 PIVOT = 1e-10
 REFRESH = 64
 """Pivots after which the tableau is rebuilt from the original data, to stop rounding errors."""
+
+NOWHERE = np.int64(-1)
+"""No row or column. A literal -1 is a type of its own, and compiles what takes it once more."""
 
 OPTIMAL = 0
 INFEASIBLE = 1
@@ -50,7 +53,15 @@ class Basis(NamedTuple):
     flipped: Marks
 
 
-@njit(cache=True)
+@inner
+def _copy(source: FloatArray, target: FloatArray) -> None:
+    """Copy a matrix; assigning a slice would take seconds to compile, for its error messages."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@inner
 def pivot(tableau: FloatArray, cost: FloatArray, row: int, column: int) -> None:
     """Exchange the basic variable of ``row`` with the nonbasic one of ``column``."""
     rows, width = tableau.shape
@@ -76,7 +87,7 @@ def pivot(tableau: FloatArray, cost: FloatArray, row: int, column: int) -> None:
                     cost[level, k] = 0.0
 
 
-@njit(cache=True)
+@inner
 def flip_row(tableau: FloatArray, upper: FloatArray, row: int, columns: int) -> None:
     """Replace a basic variable by its distance from the upper bound."""
     width = tableau.shape[1]
@@ -86,7 +97,7 @@ def flip_row(tableau: FloatArray, upper: FloatArray, row: int, columns: int) -> 
         tableau[row, k] = upper[k - columns] - tableau[row, k]
 
 
-@njit(cache=True)
+@inner
 def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column: int) -> None:
     """Replace a nonbasic variable by its distance from the upper bound."""
     columns = cost.shape[1]
@@ -98,7 +109,7 @@ def flip_column(tableau: FloatArray, cost: FloatArray, upper: FloatArray, column
         cost[level, column] = -cost[level, column]
 
 
-@njit(cache=True)
+@inner
 def enters(tableau: FloatArray, cost: FloatArray, row: int) -> int:
     """Return the column of the lexicographically smallest dual ratio, or -1."""
     best = -1
@@ -132,7 +143,7 @@ def reoptimise(
     right = tableau[:, columns:]
     for count in range(limit):
         worst = FEASIBLE
-        leaving = -1
+        leaving = int(NOWHERE)
         above = False
         for i in range(rows):
             value = affine(right, i, rates)
@@ -155,13 +166,13 @@ def reoptimise(
     return STALLED, limit
 
 
-@njit(cache=True)
+@inner
 def rebuild(problem: Problem, state: Basis) -> bool:
     """Rebuild the tableau of a basis from the original data, with the largest pivots first."""
     tableau, cost, basic, nonbasic, flipped = state
     rows, columns = tableau.shape[0], cost.shape[1]
-    tableau[:] = problem.tableau
-    cost[:] = problem.cost
+    _copy(problem.tableau, tableau)
+    _copy(problem.cost, cost)
     for j in range(columns):
         if flipped[j]:
             flip_column(tableau, cost, problem.upper[j], j)
@@ -174,7 +185,7 @@ def rebuild(problem: Problem, state: Basis) -> bool:
         nonbasic[j] = j
     while True:
         best = 0.0
-        row, column = -1, -1
+        row, column = int(NOWHERE), int(NOWHERE)
         for j in range(columns):
             if wanted[nonbasic[j]]:
                 for i in range(rows):
@@ -209,7 +220,7 @@ def values(state: Basis, upper: FloatArray, rates: FloatArray, out: FloatArray) 
             out[variable] = value
 
 
-@njit(cache=True)
+@inner
 def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -> None:
     """Correct the variables by the residuals of the original rows where they are tight.
 
@@ -238,18 +249,22 @@ def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -
             out[j] = min(out[j], affine(problem.upper, j, rates))
 
 
-@njit(cache=True)
+@inner
 def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out: FloatArray) -> int:
     """Move a warm tableau to ``rates``; write the variables into ``out``; return the status."""
     limit = 50 * (problem.tableau.shape[0] + problem.cost.shape[1]) + 100
-    status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
-    age[0] += pivots
-    if status != OPTIMAL or age[0] > REFRESH:
+    status = STALLED
+    for attempt in range(2):  # one call of reoptimise is compiled faster than two
+        status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
+        if attempt == 1:
+            break
+        age[0] += pivots
+        if status == OPTIMAL and age[0] <= REFRESH:
+            break
         good = rebuild(problem, state)
         if status != OPTIMAL or not good:
             start(problem, state)
         age[0] = 0
-        status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
     values(state, problem.upper, rates, out)
     refine(problem, state, rates, out)
     return status
@@ -258,10 +273,11 @@ def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out:
 @njit(cache=True)
 def start(problem: Problem, state: Basis) -> None:
     """Set the state to the basis where nothing is dropped."""
-    state.tableau[:] = problem.tableau
-    state.cost[:] = problem.cost
+    _copy(problem.tableau, state.tableau)
+    _copy(problem.cost, state.cost)
     for i in range(problem.tableau.shape[0]):
         state.basic[i] = problem.cost.shape[1] + i
     for j in range(problem.cost.shape[1]):
         state.nonbasic[j] = j
-    state.flipped[:] = False
+    for k in range(state.flipped.shape[0]):
+        state.flipped[k] = False

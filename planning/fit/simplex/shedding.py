@@ -7,11 +7,13 @@ the rates *dropped* there: with d = 0 nothing is shed, and the program reads
     subject to sum of saving_na * d_a >= load_n(r) - zeta_n    load[n]:  (1), (4), (9)
                sum of gain_ab * d_a + d_b <= full_b(r)         split[b]: (6), (7)
                0 <= d_a <= r_i                                 (2), (5), (10)
+               d_a <= (1 - min_keep) * arriving_a(r, d) + e_a  min_keep[a]
 
-``d = 0`` is dual feasible whatever the rates are, and the rates only move the right-hand side: a
-basis that is optimal once stays dual feasible for every rate vector. Drop locations are the arcs
-out of inputs and out of splits; after a merge one flow per arc is enough, because union and join
-outputs are alike whichever branch they came from.
+with the shortfalls e_a >= 0 as the first objective, because capacities come first. ``d = 0`` is
+dual feasible whatever the rates are, and the rates only move the right-hand side: a basis that is
+optimal once stays dual feasible for every rate vector. Drop locations are the arcs out of inputs
+and out of splits; after a merge one flow per arc is enough, because union and join outputs are
+alike whichever branch they came from.
 """
 
 from __future__ import annotations
@@ -216,12 +218,11 @@ def shedding_program(network: QueryNetwork) -> SheddingProgram:
     use = np.concatenate([forms.node_use(overhead), forms.link_use(overhead, locations)]) * units
     raw = np.concatenate([forms.node_use(ones), forms.link_use(ones, locations)]) * units
     inputs = len(network.inputs)
-    first = [loc.stream in network.input_ids for loc in locations]
     arrivals = forms.arrivals * units / scale[:, None]
     outputs = np.array([a for a, arc in enumerate(network.arcs) if arc.to_output], dtype=np.int64)
     out = forms.arcs[outputs] * units
     weights = np.array([o.weight for o in network.outputs])
-    tableau, cost, upper, bounded = _rows(network, use, arrivals, first, out, inputs)
+    tableau, cost, upper, bounded = _rows(network, use, arrivals, locations, out, inputs)
     return SheddingProgram(
         network=network,
         locations=np.array([loc.arc for loc in locations], dtype=np.int64),
@@ -257,60 +258,68 @@ def _rows(
     network: QueryNetwork,
     use: FloatArray,
     arrivals: FloatArray,
-    first: list[bool],
+    locations: list[_Location],
     out: FloatArray,
     inputs: int,
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     """Tableau, costs and bounds from the linear forms, in normalised units."""
     count = len(arrivals)
+    first = [location.stream in network.input_ids for location in locations]
     wanted = [k for k, o in enumerate(network.outputs) if o.minimum > 0]
-    variables = count + len(wanted)
+    kept = [k for k, loc in enumerate(locations) if loc.arc >= 0] if network.min_keep > 0 else []
+    short = len(kept) + len(wanted)  # shortfalls: what is missing to min_keep and to minimums
     rows: list[FloatArray] = []
+
+    def at_least_zero(form: FloatArray, constant: float, shortfall: int = -1) -> None:
+        filled = np.zeros(short)
+        if shortfall >= 0:
+            filled[shortfall] = -1.0
+        rows.append(np.concatenate([-form[inputs:], filled, [constant], form[:inputs]]))
+
     for form in use:  # load[n] and link[l]: slack = 1 - use
         if np.any(form[inputs:] != 0):
-            rows.append(
-                np.concatenate([form[inputs:], np.zeros(len(wanted)), [1.0], -form[:inputs]])
-            )
+            at_least_zero(-form, 1.0)
     for k in range(count):  # split[b]: what passes is not negative
         if not first[k]:
             form = arrivals[k].copy()
             form[inputs + k] -= 1.0
-            rows.append(
-                np.concatenate([-form[inputs:], np.zeros(len(wanted)), [0.0], form[:inputs]])
-            )
-    for j, k in enumerate(wanted):  # minimum[o]: throughput + shortfall >= minimum
-        unit = network.outputs[k].minimum
-        shortfall = np.zeros(len(wanted))
-        shortfall[j] = -1.0
-        rows.append(
-            np.concatenate([-out[k, inputs:] / unit, shortfall, [-1.0], out[k, :inputs] / unit])
-        )
-    tableau = np.array(rows).reshape(len(rows), variables + 1 + inputs)
-    upper = np.zeros((variables + len(rows), 1 + inputs))
-    bounded = np.zeros(variables + len(rows), dtype=np.bool_)
+            at_least_zero(form, 0.0)
+    for j, k in enumerate(kept):  # min_keep[a]: what passes and shortfall reach the share
+        places = [place for place in (locations[k].port, k) if place >= 0]
+        form = (1.0 - network.min_keep) * arrivals[places[0]]
+        form[[inputs + place for place in places]] -= 1.0
+        at_least_zero(form, 0.0, j)
+    for j, k in enumerate(wanted, len(kept)):  # minimum[o]: throughput + shortfall >= minimum
+        at_least_zero(out[k] / network.outputs[k].minimum, -1.0, j)
+    tableau = np.array(rows).reshape(len(rows), count + short + 1 + inputs)
+    upper = np.zeros((count + short + len(rows), 1 + inputs))
+    bounded = np.zeros(count + short + len(rows), dtype=np.bool_)
     for k in range(count):
         if first[k]:
             upper[k, 1:] = arrivals[k, :inputs]
             bounded[k] = True
-    return tableau, _cost(network, out[:, inputs:], len(wanted)), upper, bounded
+    return tableau, _cost(network, out[:, inputs:], len(kept), len(wanted)), upper, bounded
 
 
-def _cost(network: QueryNetwork, out_drops: FloatArray, wanted: int) -> FloatArray:
+def _cost(network: QueryNetwork, out_drops: FloatArray, kept: int, wanted: int) -> FloatArray:
     """Objectives in order of importance: shortfalls, priorities from high to low, then a tie-break.
 
     The tie-break drops fewer tuples and makes the optimal basis unique, so that critical regions
     do not overlap.
     """
     count = out_drops.shape[1]
+    total = count + kept + wanted
     rows: list[FloatArray] = []
-    if wanted:
-        rows.append(np.concatenate([np.zeros(count), np.ones(wanted)]))
+    for start, length in ((count, kept), (count + kept, wanted)):
+        if length:
+            rows.append(np.zeros(total))
+            rows[-1][start : start + length] = 1.0
     for priority in sorted({o.priority for o in network.outputs}, reverse=True):
         weights = np.array([o.weight if o.priority == priority else 0.0 for o in network.outputs])
-        loss = np.concatenate([-weights @ out_drops, np.zeros(wanted)])
+        loss = np.concatenate([-weights @ out_drops, np.zeros(kept + wanted)])
         highest = loss.max(initial=0.0)
         if highest > 0:
             rows.append(loss / highest)
-    golden = np.modf(GOLDEN * np.arange(1, count + wanted + 1))[0]
+    golden = np.modf(GOLDEN * np.arange(1, total + 1))[0]
     rows.append(1.0 + 0.5 * golden)
     return np.ascontiguousarray(np.maximum(np.array(rows), 0.0))

@@ -17,7 +17,7 @@ from numba.np.numpy_support import carray
 
 from planning.arrays import FloatArray, IntArray
 from planning.errors import PlanningError
-from planning.fit.kernels.drops import all_fit, fractions
+from planning.fit.kernels.drops import all_fit, fractions, inner
 from planning.fit.simplex.dual import OPTIMAL, Basis, Problem, solve
 from planning.fit.simplex.shedding import Arrivals, SheddingProgram
 
@@ -44,12 +44,16 @@ class WarmSimplex:
     def __init__(self, program: SheddingProgram) -> None:
         self.program = program
         self._count = program.location_count
-        self._memory = _packed(program)
+        self._start = _packed(program)
+        self._memory = self._start.copy()
 
-    def fractions(self, rates: FloatArray) -> FloatArray:
-        """Return the drop fraction per location, for rows of rates in units of ``max_rate``."""
+    def fractions(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
+        """Return the drop fraction per location, for rows of rates in units of ``max_rate``.
+
+        Unless ``warm``, each batch starts where nothing is dropped.
+        """
         out = np.empty((len(rates), self._count))
-        if _follow(self._memory, rates, out, True):
+        if _follow(self._memory if warm else self._start.copy(), rates, out, True):
             raise self._stalled(rates)
         return out
 
@@ -117,13 +121,13 @@ def _as_pointer(context: Any, address: Any) -> Any:
 _pointer: Any = intrinsic(_as_pointer)
 
 
-@njit(cache=True)
+@inner
 def _integers(at: int, count: int) -> tuple[IntArray, int]:
     """Lay a vector of integers over the memory at ``at``; return it and where it ends."""
     return carray(_pointer(at), (count,), np.int64), at + WORD * count
 
 
-@njit(cache=True)
+@inner
 def _matrix(at: int, rows: int, columns: int) -> tuple[FloatArray, int]:
     """Lay a matrix over the memory at ``at``; return it and where it ends."""
     return carray(_pointer(at), (rows, columns), np.float64), at + WORD * rows * columns
@@ -132,7 +136,7 @@ def _matrix(at: int, rows: int, columns: int) -> tuple[FloatArray, int]:
 @njit(cache=True)
 def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions: bool) -> int:
     """Solve rows of rates one after the other, warm; return how many were not optimal."""
-    sizes, at = _integers(memory.ctypes.data, 7)
+    sizes, at = _integers(memory.ctypes.data, np.int64(7))
     rows, columns, inputs = sizes[0], sizes[1], sizes[2]
     count, levels, uses = sizes[3], sizes[4], sizes[5]
     age, variables_and_slacks = sizes[6:], rows + columns
@@ -149,7 +153,7 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
     per_drop, at = _matrix(at, count, count)
     tableau, at = _matrix(at, rows, columns + 1 + inputs)
     cost, at = _matrix(at, levels, columns)
-    variables = _matrix(at, 1, columns)[0][0]
+    variables = _matrix(at, np.int64(1), columns)[0][0]
     problem = Problem(base, base_cost, upper, bounded)
     state = Basis(tableau, cost, basic, nonbasic, flipped)
     arrivals = Arrivals(per_rate, per_drop, port)
@@ -157,12 +161,14 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
     for row in range(rates.shape[0]):
         vector, result = rates[row], out[row]
         if all_fit(raw_use, vector):
-            result[:] = 0.0
+            for a in range(count):
+                result[a] = 0.0
             continue
         status = solve(problem, state, age, vector, variables)
         failed += status != OPTIMAL
         if as_fractions:
             fractions(arrivals, vector, variables, result)
         else:
-            result[:] = variables[:count]
+            for a in range(count):
+                result[a] = variables[a]
     return failed

@@ -8,12 +8,15 @@ what the operator itself sees, it falls back to its own estimate and asks for a 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import InvalidInput, check_between
 from planning.joins import path
 from planning.joins.control.drift import DriftWatch
 from planning.joins.control.estimate import OnlineEstimate
@@ -22,6 +25,47 @@ from planning.joins.plan import Plan
 
 FORGET = 0.92  # weight that measured costs keep per batch
 TINY = 1e-12
+
+
+@dataclass(slots=True)
+class Limits:
+    """What a join may spend, and how it keeps to it.
+
+    Parameters
+    ----------
+    budget_per_s
+        Comparisons per second of stream time.
+    cpu_share
+        Share of one core, measured; seconds of work per second of stream time.
+    tick_s
+        Time between two decisions, in stream time; by default a quarter of a basic window.
+    adapt
+        Whether to watch the time correlation and abandon a plan that has gone stale.
+    clock
+        Seconds of processor time.
+    """
+
+    budget_per_s: float | None = None
+    cpu_share: float | None = None
+    tick_s: float | None = None
+    adapt: bool = True
+    seed: int = 1
+    clock: Callable[[], float] = time.process_time
+
+    def __post_init__(self) -> None:
+        if self.budget_per_s is not None and self.cpu_share is not None:
+            raise InvalidInput("budget_per_s and cpu_share exclude each other, got both; give one")
+        if self.budget_per_s is not None:
+            check_between("budget_per_s", self.budget_per_s, 0.0, float("inf"))
+        if self.cpu_share is not None:
+            check_between("cpu_share", self.cpu_share, 0.0, 1.0)
+        if self.tick_s is not None:
+            check_between("tick_s", self.tick_s, 0.0, float("inf"), open_low=True)
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether a budget decides on the load."""
+        return self.budget_per_s is not None or self.cpu_share is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +140,15 @@ class Controller:
         settings = {"monitor_fraction": plan.monitor_fraction, **settings}
         return cls(plan.windows, values, plan, **settings)
 
-    def swap(self, plan: Plan | None) -> None:
-        """Use another plan; trust it until it is proved stale."""
-        self.plan = plan
-        self.stale = self.replan_wanted = False
-        self.drift.restart()
+    def adopt(self, old: Controller) -> None:
+        """Go on with what the controller of an older plan has measured.
+
+        A new plan is trusted until it is proved stale. What comparisons are worth is measured anew
+        if utilities changed.
+        """
+        self._rates, self._usual = old._rates, old._usual
+        if np.array_equal(self.values, old.values):
+            self.estimate = old.estimate
 
     @property
     def trusted(self) -> Plan | None:

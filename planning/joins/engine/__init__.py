@@ -4,7 +4,7 @@
 and ``bitmaps`` compare 64 stored tuples at a time.
 """
 
-from planning.joins.engine.join import Access, Matches, WindowedJoin
+from planning.joins.engine.join import Access, Matches, WindowedJoin, compile_all
 from planning.joins.engine.storage import Selection
 
-__all__ = ["Access", "Matches", "Selection", "WindowedJoin"]
+__all__ = ["Access", "Matches", "Selection", "WindowedJoin", "compile_all"]

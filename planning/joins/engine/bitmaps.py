@@ -7,17 +7,28 @@ by a handful of word operations, whatever the condition.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import extending, njit, types
 from numba.core import cgutils
 from numpy.typing import NDArray
 
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Words = NDArray[np.uint64]
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+NONE = np.uint64(0)
 ONE = np.uint64(1)
 intrinsic: Any = extending.intrinsic  # as typed there, a caller would give the typing context
+
+
+def inner(function: Kernel) -> Kernel:
+    """Compile what only compiled code calls: a way in from Python would cost as much again."""
+    untyped: Any = njit  # the types of njit leave these options out
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    kernel: Kernel = untyped(cache=True, nogil=True, **options)(function)
+    return kernel
 
 
 @intrinsic
@@ -30,7 +41,7 @@ def trailing_zeros(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def inside(base: int, low: int, high: int) -> np.uint64:
     """Mask of the word at position ``base``: its bits from ``low`` up to ``high``."""
     mask = ALL
@@ -41,49 +52,57 @@ def inside(base: int, low: int, high: int) -> np.uint64:
     return mask
 
 
-@njit(cache=True, nogil=True)
+@inner
+def fill_rows(work: Words, begin: int, end: int, width: int, word: np.uint64) -> None:
+    """Set the first words of rows ``begin`` to ``end`` (exclusive)."""
+    for row in range(begin, end):
+        for k in range(width):
+            work[row, k] = word
+
+
+@inner
 def copy_into(target: Words, row: Words) -> None:
     """Target = row."""
     for k in range(target.size):
         target[k] = row[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def or_into(target: Words, row: Words) -> None:
     """Target |= row."""
     for k in range(target.size):
         target[k] |= row[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def and_into(target: Words, row: Words) -> None:
     """Target &= row."""
     for k in range(target.size):
         target[k] &= row[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def and_not_into(target: Words, row: Words) -> None:
     """Target &= ~row."""
     for k in range(target.size):
         target[k] &= ~row[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def or_and_into(target: Words, left: Words, right: Words) -> None:
     """Target |= left & right."""
     for k in range(target.size):
         target[k] |= left[k] & right[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def and_same_into(target: Words, left: Words, right: Words) -> None:
     """Target &= ~(left ^ right): keep where both agree."""
     for k in range(target.size):
         target[k] &= ~(left[k] ^ right[k])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_bit(counter: Words, carry: Words) -> None:
     """One digit of a vertical counter: add ``carry`` to it and leave the new carry behind."""
     for k in range(counter.size):
@@ -92,7 +111,7 @@ def add_bit(counter: Words, carry: Words) -> None:
         carry[k] = both
 
 
-@njit(cache=True, nogil=True)
+@inner
 def at_least(
     work: Words, width: int, bits: Words, items: NDArray[np.int64], low: int, count: int
 ) -> int:
@@ -101,9 +120,9 @@ def at_least(
     Row k of ``work`` marks tuples with more than k common items so far (a unary counter).
     """
     if items.size < count:
-        work[0, :width] = 0
+        fill_rows(work, 0, 1, width, NONE)
         return 0
-    work[:count, :width] = 0
+    fill_rows(work, 0, count, width, NONE)
     for q in range(items.size):
         row = bits[items[q], low : low + width]
         for level in range(min(q, count - 1), 0, -1):
@@ -112,33 +131,33 @@ def at_least(
     return count - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def containing(work: Words, width: int, bits: Words, items: NDArray[np.int64], low: int) -> int:
     """Tuples that contain every item of the probe; returns the row of ``work``."""
-    work[0, :width] = ALL
+    fill_rows(work, 0, 1, width, ALL)
     for q in range(items.size):
         and_into(work[0, :width], bits[items[q], low : low + width])
     return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def contained(
     work: Words, width: int, bits: Words, sizes: Words, items: NDArray[np.int64], low: int
 ) -> int:
     """Tuples whose every item is in the probe: common items = own size, digit by digit."""
     digits = sizes.shape[0]
-    work[2 : 2 + digits, :width] = 0
+    fill_rows(work, 2, 2 + digits, width, NONE)
     for q in range(items.size):
         copy_into(work[1, :width], bits[items[q], low : low + width])
         for d in range(digits):
             add_bit(work[2 + d, :width], work[1, :width])
-    work[0, :width] = ALL
+    fill_rows(work, 0, 1, width, ALL)
     for d in range(digits):
         and_same_into(work[0, :width], work[2 + d, :width], sizes[d, low : low + width])
     return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def keep_size(work: Words, width: int, sizes: Words, size: int, low: int) -> None:
     """Clear in row 0 of ``work`` the tuples that do not have exactly ``size`` items."""
     for d in range(sizes.shape[0]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.errors import InvalidInput
 from planning.joins.engine import probe, storage
 from planning.joins.engine.storage import HEAD, POSTED, SEQ, TAIL, Scratch, Selection, State
-from planning.joins.model import Condition, Tuples, Windows, types_in_range
+from planning.joins.model import Condition, Tuples, Windows, tuples, types_in_range
 
 Access = Literal["bitset", "inverted", "hash"]
 SMALL_VOCABULARY = 512
@@ -186,10 +187,15 @@ class WindowedJoin:
     def limit(self, share: float) -> None:
         """Make at most this share of all comparisons from now on, plus one tuple's; 1: no limit.
 
-        A tuple that arrives while more have been made is compared with nothing.
+        A tuple that arrives while more have been made is compared with nothing. What was made
+        beyond an earlier share, or left of it, still counts.
         """
+        now = self.tally.total[[probe.COMPARED, probe.POSSIBLE]]
+        made, possible = now - self.tally.since
+        beyond = int(np.ceil(made - self._ceiling * possible))
+        now[0] -= beyond if self._ceiling < 1.0 else max(beyond, 0)
+        self.tally.since[:] = now
         self._ceiling = float(share)
-        self.tally.since[:] = self.tally.total[[probe.COMPARED, probe.POSSIBLE]]
 
     @property
     def rules(self) -> probe.Rules:
@@ -248,7 +254,7 @@ class WindowedJoin:
     def push_merged(self, stream: IntArray, idents: IntArray, batch: Tuples) -> Matches:
         """Process tuples of both streams, already merged in order of arrival."""
         keep = self._usable(batch)
-        if not keep.all():
+        if not keep.all() or not _plain(batch):
             self.rejected += int((~keep).sum())
             batch, stream, idents = batch.take(keep), stream[keep], idents[keep]
         known = types_in_range(batch.kind, self.types, self.unknown_type)
@@ -320,6 +326,26 @@ class WindowedJoin:
             self.state = self._empty(capacity, space, buckets)
             storage.move_to_larger(old, self.state, self.rules.access)
             self.scratch = self._work_space()
+
+
+def _plain(batch: Tuples) -> bool:
+    """Whether compiled code takes the arrays as they are; a copy of them is always plain."""
+    arrays = (batch.time, batch.first, batch.items, batch.weights, batch.kind)
+    return all(a.flags.c_contiguous and a.flags.writeable for a in arrays)
+
+
+@cache
+def compile_all() -> None:
+    """Compile all that a join calls, or load it from the cache, so that no tuple waits for it.
+
+    Types of arrays do not depend on the windows or the condition: one join stands for all.
+    """
+    join = WindowedJoin(Windows((1.0, 1.0), 1.0), Condition(), single_valued=True)
+    for stream in range(2):
+        join.push(stream, tuples([0.0], [{1}]))
+    join.populations()
+    join.advance_to(1.0)
+    join.reserve(1 << 11, 1)
 
 
 def _integers(*shape: int) -> IntArray:

@@ -10,6 +10,7 @@ from numba import njit
 from planning.arrays import FloatArray, IntArray
 from planning.hashing import GOLDEN
 from planning.joins.engine import storage
+from planning.joins.engine.bitmaps import inner
 from planning.joins.engine.storage import (
     EPOCH,
     EQUALITY,
@@ -69,7 +70,7 @@ class Output(NamedTuple):
     used: IntArray  # [1]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def accept(
     state: State, time: float, stream: int, kind: int, ident: int, half: int, check: bool,
     touched: IntArray, rules: Rules, values: FloatArray, tally: Tally, out: Output,
@@ -107,7 +108,7 @@ def accept(
     tally.utility[0] += utility
 
 
-@njit(cache=True, nogil=True)
+@inner
 def probe_bits(
     state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
     scratch: Scratch,
@@ -143,7 +144,7 @@ def probe_bits(
     return filled
 
 
-@njit(cache=True, nogil=True)
+@inner
 def satisfied(
     code: int, threshold: float, i: int, common: int, score: float, probe: int, stored: int
 ) -> bool:
@@ -159,7 +160,7 @@ def satisfied(
     return common == probe
 
 
-@njit(cache=True, nogil=True)
+@inner
 def gather(
     head: int, oldest: int, item: int, weight: float, low: int, high: int, filled: int, mask: int,
     owner: IntArray, older: IntArray, items: IntArray, weights: FloatArray, count: IntArray,
@@ -184,7 +185,7 @@ def gather(
     return filled
 
 
-@njit(cache=True, nogil=True)
+@inner
 def probe_index(
     state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
     scratch: Scratch,
@@ -236,7 +237,7 @@ def probe_index(
     return kept
 
 
-@njit(cache=True, nogil=True)
+@inner
 def cut_for(
     state: State, i: int, time: float, late: bool, rules: Rules, scratch: Scratch
 ) -> None:
@@ -254,7 +255,7 @@ def cut_for(
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compare(
     state: State, time: float, stream: int, kind: int, ident: int, late: bool, items: IntArray,
     weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,
@@ -270,10 +271,12 @@ def compare(
     made = tally.total[COMPARED] - tally.since[0]
     if rules.ceiling < 1.0 and made > rules.ceiling * (tally.total[POSSIBLE] - tally.since[1]):
         ranges = 0
-        scratch.compared[:n] = 0
+        for j in range(n):
+            scratch.compared[j] = 0
     elif everything:
         scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
-        scratch.compared[:n] = scratch.end[:n] - scratch.begin[:n]
+        for j in range(n):
+            scratch.compared[j] = scratch.end[j] - scratch.begin[j]
         ranges = 1
     else:
         ranges = storage.choose(selection, i, kind, n, scratch)
@@ -301,18 +304,18 @@ def compare(
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def set_back(state: State, tally: Tally, time: float) -> None:
     """Start over at ``time``: the clock of the streams has been set back."""
-    state.meta[:, HEAD] = state.meta[:, SEQ]
-    state.meta[:, TAIL] = state.meta[:, SEQ]
-    state.meta[:, EPOCH] = NO_EPOCH
-    state.meta[:, LATE] = -1
+    for i in range(2):
+        state.meta[i, HEAD] = state.meta[i, TAIL] = state.meta[i, SEQ]
+        state.meta[i, EPOCH] = NO_EPOCH
+        state.meta[i, LATE] = -1
     tally.now[0] = time
     tally.total[RESETS] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def step(
     state: State, time: float, stream: int, kind: int, ident: int, items: IntArray,
     weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,

@@ -16,7 +16,7 @@ from numba import njit
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.hashing import mixed
 from planning.joins.engine import bitmaps
-from planning.joins.engine.bitmaps import Words
+from planning.joins.engine.bitmaps import Words, inner
 from planning.joins.model import Windows
 
 SEQ, HEAD, EPOCH, LATE, POSTED, TAIL = range(6)  # columns of State.meta
@@ -24,7 +24,7 @@ EQUALITY, SUBSET, SUPERSET, OVERLAP, INNER = range(5)
 SCAN_BITS, INVERTED, HASHED = range(3)
 NOTHING = np.int64(-(2**62))  # the item under which empty sets are posted
 NO_EPOCH = np.int64(-(2**62))
-scramble = njit(cache=True, nogil=True)(mixed)
+scramble = inner(mixed)
 
 
 class State(NamedTuple):
@@ -96,7 +96,8 @@ def advance(
         for e in range(begin, epoch + 1):
             state.starts[i, e % ring] = state.meta[i, SEQ]
             if access == INVERTED:
-                state.heads[i, e % ring] = -1
+                for h in range(state.heads.shape[2]):
+                    state.heads[i, e % ring, h] = -1
         state.meta[i, EPOCH] = epoch
     mask = state.time.shape[1] - 1
     head = state.meta[i, HEAD]
@@ -128,7 +129,7 @@ def cut(
         slot = slot - 1 if slot > 0 else ring - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose(selection: Selection, i: int, kind: int, n: int, scratch: Scratch) -> int:
     """Choose the ranges to compare in window i for a type; merge adjacent ones. Return how many.
 
@@ -159,7 +160,7 @@ def choose(selection: Selection, i: int, kind: int, n: int, scratch: Scratch) ->
     return ranges
 
 
-@njit(cache=True, nogil=True)
+@inner
 def insert(
     state: State, i: int, time: float, kind: int, ident: int, items: IntArray,
     weights: FloatArray, access: int, late: bool,
@@ -177,8 +178,10 @@ def insert(
     if access == SCAN_BITS:
         word, bit = at >> 6, np.uint64(1) << np.uint64(at & 63)
         if at & 63 == 0:
-            state.bits[i, :, word] = 0
-            state.size_bits[i, :, word] = 0
+            for a in range(state.bits.shape[1]):
+                state.bits[i, a, word] = 0
+            for d in range(state.size_bits.shape[1]):
+                state.size_bits[i, d, word] = 0
         for q in range(items.size):
             state.bits[i, items[q], word] |= bit
         for d in range(state.size_bits.shape[1]):
@@ -188,13 +191,13 @@ def insert(
     state.meta[i, SEQ] = seq + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bucket_of(state: State, item: int) -> int:
     """Bucket of an item in the hash tables."""
     return int(scramble(np.uint64(item)) & np.uint64(state.heads.shape[2] - 1))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def post(
     state: State, i: int, seq: int, items: IntArray, weights: FloatArray, access: int
 ) -> None:
@@ -213,7 +216,7 @@ def post(
         state.meta[i, POSTED] = node + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hang(state: State, i: int, node: int, epoch: int, access: int) -> None:
     """Put a posting at the head of its list."""
     at = node & (state.items.shape[1] - 1)
@@ -231,7 +234,7 @@ def hang_all(state: State, i: int, begin: int, access: int) -> None:
         hang(state, i, node, state.epoch[i, state.owner[i, node & space] & mask], access)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def marked(
     bits: Words, sizes: Words, i: int, code: int, threshold: float, items: IntArray, low: int,
     width: int, work: Words,
@@ -250,7 +253,7 @@ def marked(
     return bitmaps.containing(work, width, bits, items, low)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def collect(
     row: Words, word: int, low: int, high: int, mask: int, touched: IntArray, filled: int
 ) -> int:
@@ -269,7 +272,7 @@ def collect(
     return filled
 
 
-@njit(cache=True, nogil=True)
+@inner
 def inner_product(
     first: IntArray, size: IntArray, stored: IntArray, stored_weights: FloatArray, at: int,
     items: IntArray, weights: FloatArray,

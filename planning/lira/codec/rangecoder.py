@@ -93,15 +93,9 @@ def _carry(out, used):  # type: ignore[no-untyped-def]
         out[i] += 1
 
 
-@njit(cache=True)
-def start(data, state):  # type: ignore[no-untyped-def]
+def start(data: NDArray[np.uint8], state: NDArray[np.int64]) -> None:
     """Set ``state`` to read ``data`` from its first byte."""
-    code = 0
-    for i in range(4):
-        code = (code << 8) | (data[i] if i < data.size else 0)
-    state[0] = code
-    state[1] = FULL
-    state[2] = 4
+    state[:] = int.from_bytes(data[:4].tobytes().ljust(4, b"\0"), "big"), FULL, 4
 
 
 @njit(cache=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from planning.errors import ArtifactError
 from planning.lira.codec import rangecoder
+from planning.lira.kernels import inner
 from planning.lira.partition.regions import (
     ACROSS,
     LEAF,
@@ -52,9 +53,8 @@ def tree_decisions(
     by_place[partition.places] = values
     room = symbols.size * (3 + 1 + value_bits) + 8
     contexts, bits = np.empty(room, np.int32), np.empty(room, np.uint8)
-    used = _emit(
-        symbols, by_place, marks, sent is None, padded(side), side, value_bits, contexts, bits
-    )
+    stack = walk_from(padded(side))
+    used = _emit(symbols, by_place, marks, sent is None, stack, side, value_bits, contexts, bits)
     return contexts[:used], bits[:used]
 
 
@@ -82,8 +82,8 @@ class TreeReader:
         while True:
             symbols, values = np.empty(limit, np.uint8), np.empty(limit, np.int64)
             used, regions = _read(
-                self.data, self.state, self.counts, base, whole, size, side, value_bits, symbols,
-                values,
+                self.data, self.state, self.counts, base, whole, walk_from(size), side, value_bits,
+                symbols, values,
             )  # fmt: skip
             if used >= 0 and self.state[2] <= self.data.size + SLACK:
                 return symbols[:used].copy(), values[:regions].copy()
@@ -96,19 +96,17 @@ class TreeReader:
             self.state[:], self.counts[:] = state, counts
 
 
-@njit(cache=True)
+@inner
 def _shape(w, h):  # type: ignore[no-untyped-def]
     """0: square, 1: wide, 2: high."""
     return 0 if w == h else (1 if w > h else 2)
 
 
 @njit(cache=True)
-def _emit(symbols, values, sent, everything, size, side, value_bits, contexts, bits):  # type: ignore[no-untyped-def]
+def _emit(symbols, values, sent, everything, stack, side, value_bits, contexts, bits):  # type: ignore[no-untyped-def]
     """Write the decisions that :func:`_read` takes, in the same order; return how many."""
-    used = 0
+    used, node, top = 0, 0, 1
     previous = -1
-    stack, top = walk_from(0, 0, size, size)
-    node = 0
     while top > 0:
         top -= 1
         x, y, w, h, depth, way = stack[top]
@@ -160,12 +158,10 @@ def _after(symbols, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _read(data, state, counts, base, everything, size, side, value_bits, symbols, values):  # type: ignore[no-untyped-def]
+def _read(data, state, counts, base, everything, stack, side, value_bits, symbols, values):  # type: ignore[no-untyped-def]
     """Read a tree; return how many symbols and values it has, or PAST_END or NO_ROOM."""
-    used = 0
-    regions = 0
+    used, regions, top = 0, 0, 1
     previous = -1
-    stack, top = walk_from(0, 0, size, size)
     while top > 0:
         top -= 1
         if state[2] > data.size + SLACK:

@@ -9,6 +9,7 @@ side is not a power of two is padded; leaves wholly inside the padding are not r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, IntArray
 from planning.errors import InvalidInput
+from planning.lira.kernels import inner
 
 LEAF, ACROSS, UPRIGHT = 0, 1, 2
 FINENESS = 10.0  # cells along the side of a region of mean size, at most
@@ -51,7 +53,10 @@ class Partition:
         >>> Partition.of(4, np.array([1, 0, 2, 0, 0], np.uint8)).rectangles.tolist()
         [[0, 0, 2, 4], [2, 0, 2, 2], [2, 2, 2, 2]]
         """
-        rectangles, used = _leaves(np.ascontiguousarray(symbols, dtype=np.uint8), padded(side))
+        symbols = np.ascontiguousarray(symbols, dtype=np.uint8)
+        leaves = int(np.count_nonzero(symbols == LEAF))
+        rectangles = np.empty((leaves, 4), dtype=np.int64)
+        used = _leaves(symbols, walk_from(padded(side)), rectangles)
         if used != symbols.size:
             raise InvalidInput(
                 "partition symbols must form one tree of halvings down to single cells, got "
@@ -123,49 +128,46 @@ def grid_side(regions: int) -> int:
 
 
 @njit(cache=True)
-def _leaves(symbols, side):  # type: ignore[no-untyped-def]
-    """Rectangles of the leaves, and how many symbols were used (−1: halved a single cell)."""
-    out = np.empty((np.sum(symbols == LEAF), 4), np.int64)
-    stack, top = walk_from(0, 0, side, side)
-    used = 0
-    leaf = 0
+def _leaves(symbols, stack, out):  # type: ignore[no-untyped-def]
+    """Write the leaves' rectangles; return the number of symbols used (−1: halved a cell)."""
+    used, leaf, top = 0, 0, 1
     while top > 0 and used < symbols.size:
         top -= 1
         x, y, w, h, depth, _ = stack[top]
-        symbol = symbols[used]
+        symbol = np.int64(symbols[used])
         used += 1
         if symbol == LEAF:
-            out[leaf] = (x, y, w, h)
+            out[leaf, 0], out[leaf, 1], out[leaf, 2], out[leaf, 3] = x, y, w, h
             leaf += 1
         elif (symbol == ACROSS and w > 1) or (symbol == UPRIGHT and h > 1):
             top = push_halves(stack, top, x, y, w, h, depth, symbol)
         else:
-            return out, -1
-    if top > 0:
-        return out, -1
-    return out, used
+            return -1
+    return used if top == 0 else -1
 
 
-@njit(cache=True)
-def walk_from(x, y, w, h):  # type: ignore[no-untyped-def]
-    """Return a stack that holds one rectangle, to walk its tree in preorder, and its height.
+def walk_from(side: int) -> IntArray:
+    """Return a stack that holds the whole square, to walk its tree in preorder.
 
     Rows are (x, y, w, h, depth, how the parent was halved).
     """
-    stack = np.empty((2 * DEEPEST, 6), np.int64)
-    stack[0] = (x, y, w, h, 0, LEAF)
-    return stack, 1
+    stack = np.zeros((2 * DEEPEST, 6), dtype=np.int64)
+    stack[0, 2:4] = side
+    return stack
 
 
-@njit(cache=True)
+@inner
 def push_halves(stack, top, x, y, w, h, depth, symbol):  # type: ignore[no-untyped-def]
     """Put both halves of a rectangle on the stack, the lower one on top; return its height."""
     if symbol == ACROSS:
-        stack[top] = (x + w // 2, y, w // 2, h, depth + 1, ACROSS)
-        stack[top + 1] = (x, y, w // 2, h, depth + 1, ACROSS)
+        w //= 2
+        stack[top, 0], stack[top, 1] = x + w, y
     else:
-        stack[top] = (x, y + h // 2, w, h // 2, depth + 1, UPRIGHT)
-        stack[top + 1] = (x, y, w, h // 2, depth + 1, UPRIGHT)
+        h //= 2
+        stack[top, 0], stack[top, 1] = x, y + h
+    stack[top + 1, 0], stack[top + 1, 1] = x, y
+    for half in range(top, top + 2):  # number by number: tuples take seconds to compile
+        stack[half, 2], stack[half, 3], stack[half, 4], stack[half, 5] = w, h, depth + 1, symbol
     return top + 2
 
 
@@ -182,11 +184,7 @@ def _sums(rectangles, cells):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
-def paint(rectangles, values, raster):  # type: ignore[no-untyped-def]
+def paint(rectangles: IntArray, values: NDArray[Any], raster: NDArray[Any]) -> None:
     """Write every rectangle's value into its cells."""
-    for i in range(rectangles.shape[0]):
-        x, y, w, h = rectangles[i]
-        for row in range(y, y + h):
-            for column in range(x, x + w):
-                raster[row, column] = values[i]
+    for (x, y, w, h), value in zip(rectangles.tolist(), values.tolist(), strict=True):
+        raster[y : y + h, x : x + w] = value

@@ -7,13 +7,15 @@ before a batch. Decisions are the same, bit for bit, as those on a batch.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from planning.arrays import IntArray
 from planning.pacing import ONE, ONE_BITS
+from planning.shedder import BaseShedder
 from planning.sifter import kernels
 from planning.sifter.lookup import Lookup
 from planning.sifter.plan import Plan
@@ -43,6 +45,7 @@ class Single:
 
     def refresh(self) -> None:
         """Read the arrays into the lists, which stay the same objects."""
+        self.correct()
         for k, column in enumerate(self.columns):
             column[:] = self.state[:, k].tolist()
         self.entries[:] = self.ledger.tolist()
@@ -51,20 +54,20 @@ class Single:
     def close_block(self) -> None:
         """Let the shedder correct its steps after a block of tuples."""
         self.flush()
-        self.correct()
         self.refresh()
 
-    def decider(self, shedder: Any) -> Callable[[Any], bool]:
+    def decider(self, shedder: Any) -> Callable[[Any], Any]:
         """Return the function that decides on one tuple."""
-        plan = self.plan
+        plan, tables = self.plan, self.tables
         plain = (
             len(plan.space.axes) == 2
-            and self.tables.kind == "cells"
+            and tables.kind == "cells"
+            and np.isfinite(tables.cuts[:, 0]).all()  # what is no number then fails to compare
             and not len(plan.pins.low)
             and not any(plan.partition.orders)
             and shedder.fleet is None
         )
-        return self._plain_decider(shedder) if plain else lambda item: _offer(shedder, item)
+        return self._plain_decider(shedder) if plain else partial(BaseShedder.offer_one, shedder)
 
     def _plain_decider(self, shedder: Any) -> Callable[[Any], bool]:
         """Return the fast function for two numeric axes; the ledger's places are written out."""
@@ -86,7 +89,7 @@ class Single:
                 else:
                     region = unplaced
             except (TypeError, ValueError):
-                return _offer(shedder, item)
+                return bool(BaseShedder.offer_one(shedder, item))
             before = credit[region]
             after = before + step[region]
             credit[region] = after
@@ -109,14 +112,3 @@ class Single:
             return keep
 
         return decide
-
-
-def _offer(shedder: Any, item: Any) -> bool:
-    """Decide on one tuple as on a batch of one."""
-    if isinstance(item, Mapping):
-        return bool(shedder.offer({name: [value] for name, value in item.items()})[0])
-    try:
-        points = np.asarray([item], dtype=np.float64)
-    except (TypeError, ValueError):
-        points = np.empty((1, 0))
-    return bool(shedder.offer(points)[0])

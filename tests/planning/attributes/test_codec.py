@@ -50,6 +50,18 @@ def test_both_encodings_hold_the_same_plan(method: str) -> None:
         lambda d: d.__setitem__("format", 99),
         lambda d: d.__setitem__("tuple_bytes", 0.0),
         lambda d: d.__setitem__("surprise", 1),
+        lambda d: d["streams"][0].__setitem__("cycle_length", 0),
+        lambda d: d["streams"][0].__setitem__("header_bytes", -1),
+        lambda d: d["streams"][0]["sizes"].__setitem__(0, 2**62),
+        lambda d: d["streams"][0]["scale"].__setitem__(0, float("nan")),
+        lambda d: d["streams"][0].__setitem__("sizes", [0] * len(d["attributes"])),
+        lambda d: d["weight"].__setitem__(0, -1.0),
+        lambda d: d["ratio"].__setitem__(0, -1.0),
+        lambda d: d["loss"].__setitem__(0, float("inf")),
+        lambda d: d["option_band"].__setitem__(0, float("nan")),
+        lambda d: d["attributes"].__setitem__(1, d["attributes"][0]),
+        lambda d: d.__setitem__("stream_attribute", "nobody"),
+        lambda d: d.__setitem__("refresh", -1),
     ],
 )
 def test_a_plan_that_does_not_fit_together_is_refused(spoil: Any) -> None:

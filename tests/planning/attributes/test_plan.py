@@ -119,3 +119,62 @@ def test_statistics_of_other_attributes_are_refused() -> None:
     gone = document["streams"][0]["attributes"].pop()["name"]
     with pytest.raises(StatisticsError, match=f"must profile the attributes .*{gone}, got "):
         planner.plan(Statistics.from_document(document), definition)
+
+
+def falling(plan: Plan) -> set[tuple[str, str]]:
+    """Return what is sent less often at a higher load, from the published tables alone."""
+    tables = []
+    for p in range(len(plan.ratio)):
+        if p + 1 < len(plan.ratio) and plan.ratio[p + 1] <= plan.ratio[p] or plan.ratio[p] >= 1:
+            continue  # never in force
+        ends = plan.ratio[p], max(plan.ratio[p], min(1.0, *plan.ratio[p + 1 : p + 2]) - 2e-9)
+        for load in ends:
+            tables.append({})
+            places = iter(plan.choice[p])
+            for s, one in enumerate(plan.streams):
+                apart = int(plan.thinning[p, s])
+                mine = [int(next(places)) for _ in one.items]
+                if len(plan.streams) == 1 and apart > 1 and not any(mine):
+                    fit = plan.capacity_bytes(float(load)) // one.full_bytes
+                    apart = min(apart, 1 / min(1.0, (fit - 1) / plan.window)) if fit > 1 else apart
+                for j in np.flatnonzero(one.present):
+                    option = mine[list(one.items).index(j)] if j in one.items else 0
+                    k, band = int(plan.option_period[option]), float(plan.option_band[option])
+                    if option == 0:
+                        how = (apart, 0.0, apart)
+                    else:
+                        how = (k * apart if k else np.inf, np.inf if band < 0 else max(band, 0.01),
+                               apart)  # fmt: skip
+                        how = (how[0], 0.0, apart) if how[0] == 1 else how
+                    tables[-1][one.name, plan.attributes[j]] = how
+    found = set()
+    for lower, higher in itertools.pairwise(tables):
+        for name, (every, band, apart) in higher.items():
+            before = lower[name]
+            slower = apart > before[2] and band < np.inf
+            if every > before[0] or band > before[1] or slower:
+                found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("refresh", [0, 24])
+def test_the_plan_lists_what_is_sent_less_often_at_a_higher_load(method: str, refresh: int) -> None:
+    plan = planned(SAMPLES, method=method, refresh_reports=refresh, frontier_points=40)
+    assert set(plan.not_nested) == {name for _, name in falling(plan)}
+    assert plan.summary()["not_nested"] == list(plan.not_nested)
+    if method == "paper":  # an order of attributes: more capacity, more of them
+        assert plan.not_nested == ()
+
+
+def test_a_channel_lists_them_by_stream() -> None:
+    samples = {**SAMPLES, "line": np.array(["a", "b"])[np.arange(len(SAMPLES["key0"])) // 6 % 2]}
+    plan = planned(samples, method="periods", stream_attribute="line", frontier_points=60)
+    expected = {f"{stream}.{name}" for stream, name in falling(plan)}
+    assert expected
+    assert set(plan.not_nested) == expected
+
+
+def test_the_load_is_the_share_of_bytes() -> None:
+    plan = planned(SAMPLES, method="on_change")
+    assert [plan.passed_fraction(load) for load in (0.0, 0.3, 1.0)] == [0.0, 0.3, 1.0]

@@ -123,16 +123,6 @@ def test_batches_and_single_tuples_decide_alike(method: str) -> None:
         np.testing.assert_array_equal(single.offer_one(row), whole[i])
 
 
-def test_rows_columns_and_arrow_decide_alike() -> None:
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table(SAMPLES)
-    coded = table.set_column(0, "key0", table.column("key0").dictionary_encode())
-    rows = table.to_pylist()
-    masks = [Shedder(PLANS["on_change"], 0.5).offer(b) for b in (SAMPLES, table, coded, rows)]
-    for mask in masks[1:]:
-        np.testing.assert_array_equal(mask, masks[0])
-
-
 def test_the_cid_and_must_keep_attributes_are_in_every_sent_tuple() -> None:
     plan = planned(SAMPLES, method="on_change", must_keep=("value2",))
     keep = Shedder(plan, 0.8).offer(SAMPLES)
@@ -243,28 +233,6 @@ def test_nulls_infinities_and_objects_go_through() -> None:
     assert shedder.counters.unreadable == 0
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        {"key0": np.zeros((2, 2)), "value0": np.zeros(2)},
-        {"key0": np.arange(3), "value0": np.arange(2)},
-        42,
-        None,
-    ],
-)
-def test_an_unreadable_batch_is_dropped_and_counted(batch: Any) -> None:
-    shedder = Shedder(PLANS["periods"], 0.5)
-    assert not shedder.offer(batch).any()
-    assert shedder.offer(rows_of(SAMPLES, 0, 70)).any()
-
-
-def test_empty_batches_are_fine() -> None:
-    shedder = Shedder(PLANS["periods"], 0.5)
-    assert shedder.offer({}).shape == (0, 5)
-    assert shedder.offer([]).shape == (0, 5)
-    assert shedder.offer(rows_of(SAMPLES, 0, 0)).shape == (0, 5)
-
-
 def test_more_entities_than_memory_still_obey_the_capacity() -> None:
     plan = PLANS["on_change"]
     shedder = Shedder(plan, 0.5, max_entities=4)
@@ -272,18 +240,6 @@ def test_more_entities_than_memory_still_obey_the_capacity() -> None:
     sizes = shedder.send(many).bytes
     assert window_bytes(sizes, plan.window).max() <= plan.capacity_bytes(0.5)
     assert sizes.sum() > 0
-
-
-def test_a_swap_keeps_memory_when_the_schema_stays() -> None:
-    shedder = Shedder(PLANS["periods"], 0.5)
-    shedder.offer(SAMPLES)
-    shedder.swap(PLANS["on_change"])
-    assert shedder.setting.load == 0.5
-    counters = shedder.counters
-    assert counters.offered == 420
-    other = planned({n: c for n, c in SAMPLES.items() if n != "value3"}, method="periods")
-    shedder.swap(other)
-    assert shedder.offer(rows_of(SAMPLES, 0, 70)).shape == (70, 4)
 
 
 def test_sent_values_and_rows_agree() -> None:

@@ -123,7 +123,10 @@ def test_simulate_at_any_load(place: Path) -> None:
         (1, "plan nope", "stream must be one that"),
         (1, "plan ticks --set regions=zero", "headgate: overrides of stream ticks: p"),
         (1, "plan ticks --set regions", "--set must be name=value"),
-        (1, "simulate ticks --loads half", "numbers separated by commas"),
+        (1, "simulate ticks --loads half", "load must be a fraction in [0, 1], got 'half'"),
+        (1, "simulate ticks --at i1=200", "load must be one fraction in [0, 1], got 'i1=200'"),
+        (1, "show ticks --at i1=200,i2=50", "this plan is no function of input rates"),
+        (1, "show ticks --at 50", "got 50; pass a fraction, not a percentage (0.5 for 50 %)"),
         (1, "simulate ticks --loads 1.5", "load must lie in (0, 1], got 1.5"),
         (1, "simulate ticks --loads 0", "load must lie in (0, 1], got 0"),
         (1, "simulate ticks --samples absent.parquet", "absent.parquet holds no Parq"),
@@ -286,6 +289,30 @@ def test_a_definition_is_shown_with_what_every_field_means(place: Path) -> None:
     assert "  - {id: edge, capacity: 0.42, parent: null}" in network  # what is long is YAML below
 
 
+def test_rates_are_a_load_of_show_and_simulate(tmp_path: Path) -> None:
+    publish_example(tmp_path / "home", DEMOS / "requests.yaml")
+    streams = {"HEADGATE_STREAMS": str(DEMOS)}
+    rates = {"images": 380.0, "icons": 100.0, "shuttle": 0.0, "history": 90.0, "cgi": 40.0,
+             "other": 180.0}  # fmt: skip
+    at = ",".join(f"{name}={rate:g}" for name, rate in reversed(rates.items()))
+    shown = json.loads(headgate(tmp_path, "show", "requests", "--at", at, "--json").stdout)
+    assert shown["load"] == rates
+    assert all(0 < drop <= 1 for drop in shown["setting"].values())
+    assert shown["setting"]
+    table = headgate(tmp_path, "show", "requests", "--at", at).stdout
+    assert "setting at images=380,icons=100,shuttle=0" in table
+    tried = headgate(tmp_path, "simulate", "requests", "--at", at, "--at", "0.4", "--loads", "0.6",
+                     "--json", **streams)  # fmt: skip
+    assert tried.returncode == 0, tried.stderr
+    rows = json.loads(tried.stdout)
+    assert [row["load"] for row in rows] == [rates, 0.4, 0.6]
+    assert all(row["random_quality"] < row["quality"] <= 1 for row in rows)
+    assert "images=380,icons=100" in headgate(tmp_path, "simulate", "requests", "--at", at,
+                                              **streams).stdout  # fmt: skip
+    half = headgate(tmp_path, "show", "requests", "--at", "images=1")
+    assert (half.returncode, "missing: 'icons'" in half.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("stream", ["ticks", "fleet", "sensors", "news", "requests"])
 def test_the_setting_of_every_family_can_be_shown(tmp_path: Path, stream: str) -> None:
     home = tmp_path / "home"
@@ -322,7 +349,7 @@ def publish_example(home: Path, path: Path) -> None:
 
 
 def test_every_command_has_help_with_an_example(place: Path) -> None:
-    for command in ("plan", "simulate", "show", "history", "diff", "rollback", "verify",
+    for command in ("plan", "simulate", "show", "history", "diff", "rollback", "verify", "warm",
                     "streams list", "streams check", "streams show"):  # fmt: skip
         shown = headgate(place, *command.split(), "--help")
         assert shown.returncode == 0

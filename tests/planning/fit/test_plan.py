@@ -10,10 +10,12 @@ import pytest
 
 import planning.fit
 from benchmarks.fit import examples
+from benchmarks.fit.networks import random_network
 from planning.errors import InvalidInput
 from planning.fit import Plan, QueryNetwork
 from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Exponential
+from planning.fit.shedder import Shedder
 
 
 def test_planning_is_deterministic(plan: Plan):
@@ -77,6 +79,38 @@ def test_every_server_gets_its_own_drops():
     assert {**drops["A"], **drops["B"]} == plan.at([1.0, 1.0])
     assert all(arc.startswith("i") for arc in drops["A"])
     assert drops["B"] == pytest.approx({"b1->b3": 1.0})
+
+
+def test_the_share_that_passes_is_that_of_the_shedder(plan: Plan):
+    """Items of the inputs in the proportions of the observed rates, offered by input."""
+    share = plan.reference / plan.reference.sum()
+    counts = np.round(share * 20_000).astype(int)
+    items = np.repeat(plan.network.input_ids, counts)
+    for z in (0.05, 0.3, 0.7, 1.0):
+        kept = Shedder(plan, z).offer({"input": items}).sum()
+        assert plan.passed_fraction(z) == pytest.approx(kept / len(items), abs=2e-4)
+    assert plan.passed_fraction(1.0) == 1.0
+    assert plan.passed_fraction([0.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arcs_that_are_not_nested_are_found(seed: int):
+    """The knots tell what a dense scan of loads does."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, inputs=4, nodes=3, operators=10)
+    plan = plan_network(network, method="simplex", reference=rng.random(4) * network.max_rates)
+    loads = np.linspace(0.001, 1.0, 2000)
+    drops = plan.at_many(plan.reference / loads[:, None])
+    rises = (np.diff(drops, axis=0) > 1e-9).any(axis=0)
+    scanned = {network.arcs[a].name for a in np.flatnonzero(rises)}
+    assert set(plan.not_nested) == scanned
+    assert plan.summary()["not_nested"] == list(plan.not_nested)
+
+
+def test_arcs_that_drop_everything_have_no_estimate():
+    plan = plan_network(examples.figure_1())
+    assert plan.without_estimate([1.0, 1.0]) == ()
+    assert plan_network(examples.figure_7()).without_estimate([0.5]) == ("common->bottom",)
 
 
 def test_public_names_resolve_lazily():

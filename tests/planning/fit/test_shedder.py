@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.fit import examples
-from planning.errors import InvalidInput
-from planning.fit import QueryNetwork
+from planning.errors import ArtifactError, InvalidInput
+from planning.fit import Plan, QueryNetwork
 from planning.fit.planner import plan_network
 from planning.fit.shedder import Shedder
 
@@ -52,7 +53,7 @@ def test_streams_drop_only_what_all_their_arcs_drop():
     assert Shedder(plan, [0.5]).offer({"stream": ["i"] * 900}).sum() == pytest.approx(600, abs=1)
 
 
-def test_loads_and_plans_change_between_items():
+def test_loads_change_between_items():
     plan = plan_network(examples.figure_1())
     shedder = Shedder(plan)
     assert shedder.offer(["i1->a1"] * 50).all()
@@ -60,12 +61,159 @@ def test_loads_and_plans_change_between_items():
     assert shedder.setting == plan.at(0.5)
     shedder.set_load({"i1": 0.0, "i2": 10.0})
     assert shedder.setting == pytest.approx({"i2->a2": 0.95})
-    larger = examples.figure_1().to_document()
-    for node in larger["nodes"]:
-        node["capacity"] *= 10.0
-    shedder.swap(plan_network(QueryNetwork.from_document(larger)))
-    assert shedder.setting == pytest.approx({"i2->a2": 0.5})
-    assert shedder.counters.offered.sum() == 0
+    assert shedder.counters.offered.sum() == 50
+
+
+@pytest.mark.parametrize(
+    ("load", "named"),
+    [
+        ({"i1": 1.0}, "missing: i2"),
+        ({"i1": 1.0, "i2": 1.0, "i3": 1.0}, "unknown: i3"),
+        ({"i1": 1.0, "i2": -1.0}, "input i2 must be finite and >= 0"),
+        ({"i1": float("nan"), "i2": 1.0}, "input i1 must be finite and >= 0"),
+        ({"i1": 1.0, "i2": float("inf")}, "input i2 must be finite and >= 0"),
+        ({"i1": 1.0, "i2": None}, "input i2 must be finite and >= 0"),
+        ({"i1": 1.0, "i2": "many"}, "rates of i1, i2 must be numbers"),
+        ([1.0, 2.0, 3.0], "rates must be 2 numbers"),
+        (1.5, "load must lie in"),
+        (float("nan"), "load must lie in"),
+    ],
+)
+def test_a_bad_load_is_named_and_changes_nothing(load: Any, named: str):
+    shedder = Shedder(plan_network(examples.figure_1()), {"i1": 1.0, "i2": 1.0})
+    twin = Shedder(shedder.plan, {"i1": 1.0, "i2": 1.0})
+    with pytest.raises(InvalidInput, match=named):
+        shedder.set_load(load)
+    assert (shedder.load, shedder.setting) == (twin.load, twin.setting)
+    items = ["i1->a1", "i2"] * 100
+    assert shedder.offer(items).tolist() == twin.offer(items).tolist()
+
+
+def grown(factor: float, *more: dict[str, Any]) -> QueryNetwork:
+    document = examples.figure_1().to_document()
+    for node in document["nodes"]:
+        node["capacity"] *= factor
+    document["operators"] += more
+    return QueryNetwork.from_document(document)
+
+
+def test_a_new_plan_goes_on_where_the_old_one_stopped():
+    """Offered in two halves around a change of plan that changes no drop, as in one."""
+    items = ["i1->a1", "i2->a2", "i2", "nowhere"] * 333
+    plan = plan_network(examples.figure_1())
+    whole = Shedder(plan, [1.0, 1.0])
+    expected = whole.offer(items)
+    extra = {"id": "b3", "node": "B", "type": "map", "cost": 0, "selectivity": 1, "inputs": ["b1"]}
+    for other in (plan_network(examples.figure_1()), plan_network(grown(1.0, extra))):
+        old, new = Shedder(plan, [1.0, 1.0]), Shedder(other, [1.0, 1.0])
+        first = old.offer(items[:501])
+        new.offer(new.probe(100))  # what a plan was tried on is forgotten
+        new.adopt(old)
+        assert np.concatenate([first, new.offer(items[501:])]).tolist() == expected.tolist()
+        assert new.counters.offered.sum() == len(items)
+        assert new.counters.dropped.sum() == whole.counters.dropped.sum()
+        assert new.counters.offered[-1] == 333
+
+
+def test_counts_of_arcs_survive_plans_without_them():
+    extra = {"id": "b3", "node": "B", "type": "map", "cost": 1, "selectivity": 1, "inputs": ["b1"]}
+    with_b3, without = plan_network(grown(1.0, extra)), plan_network(examples.figure_1())
+    first = Shedder(with_b3, 0.3)
+    first.offer(["b1->b3"] * 40 + ["i1"] * 2)
+    counted = dict(zip(first.counters.names, first.counters.dropped.tolist(), strict=True))
+    second, third = Shedder(without, 0.3), Shedder(with_b3, 0.3)
+    second.adopt(first)
+    assert second.counters.offered.sum() == 42
+    assert second.counters.names[-1] == ""
+    third.adopt(second)
+    assert third.counters.names == first.counters.names
+    assert dict(zip(third.counters.names, third.counters.dropped.tolist(), strict=True)) == counted
+
+
+def test_half_windows_go_on_under_a_new_plan(windowed: Any):
+    plan = plan_network(windowed(5))
+    whole, old, new = (Shedder(plan, [25.0]) for _ in range(3))
+    expected = whole.offer(["x->m"] * 3000)
+    first = old.offer(["x->m"] * 1237)
+    new.adopt(old)
+    assert np.concatenate([first, new.offer(["x->m"] * 1763)]).tolist() == expected.tolist()
+
+
+def test_plans_that_contradict_themselves_are_refused():
+    sound = plan_network(examples.figure_1()).to_document()
+    tables = "must reach the optimum"
+    fills = "must exactly fill"
+    for where, values, problem in (
+        (("network", "nodes", 0), {"capacity": 1e308}, tables),
+        (("network", "outputs", 0), {"weight": 9.0}, tables),
+        ((), {"reference": [0.0, 0.0]}, fills),
+        ((), {"reference": [0.25, float("inf")]}, fills),
+        ((), {"reference": [0.5, -0.5]}, fills),
+        ((), {"reference": [0.5, 0.5]}, fills),
+    ):
+        document = copy.deepcopy(sound)
+        place = document
+        for step in where:
+            place = place[step]
+        place.update(values)
+        with pytest.raises(ArtifactError, match=problem):
+            Shedder(Plan.from_document(document), 0.5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3),
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+)
+def test_drops_of_a_stream_are_nested_over_its_arcs(drops: list[float], sizes: list[int]):
+    """Whatever the fractions and batches: an arc that drops more drops all that another does."""
+    shedder = Shedder(fan_out(), 1.0)
+    vars(shedder.plan)["fractions"] = lambda load: np.array([0.0, *drops, 0.0, 0.0, 0.0])
+    shedder.set_load(0.5)
+    arcs = ["a->f", "a->g", "a->h"]
+    kept: list[list[bool]] = [[], [], []]
+    for size in sizes:
+        for k, arc in enumerate(arcs):
+            kept[k] += shedder.offer([arc] * size).tolist()
+    order = np.argsort(drops, kind="stable")
+    n = len(kept[0])
+    for rank, (less, more) in enumerate(zip(order, order[1:], strict=False), 2):
+        assert not np.any(np.array(kept[more]) & ~np.array(kept[less]))
+        assert abs(sum(kept[more]) - (1 - drops[more]) * n) <= rank
+    assert abs(sum(kept[order[0]]) - (1 - drops[order[0]]) * n) <= 1
+
+
+def fan_out() -> Plan:
+    def operator(name: str, source: str) -> dict[str, Any]:
+        return {"id": name, "node": "A", "type": "map", "cost": 1, "selectivity": 1,
+                "inputs": [source]}  # fmt: skip
+
+    document = {
+        "name": "fan",
+        "nodes": [{"id": "A", "capacity": 1, "parent": None}],
+        "inputs": [{"id": "i", "max_rate": 1}],
+        "operators": [operator("a", "i"), *(operator(name, "a") for name in "fgh")],
+        "outputs": [{"id": f"to {name}", "stream": name, "weight": 1} for name in "fgh"],
+    }
+    return plan_network(QueryNetwork.from_document(document))
+
+
+def test_a_link_carries_what_the_plan_says():
+    """Two arcs over one link, planned at half of it: together they send no more than each."""
+    document = fan_out().network.to_document()
+    document["nodes"] = [
+        {"id": "A", "capacity": 10, "parent": None},
+        {"id": "B", "capacity": 100, "parent": "A"},
+    ]
+    for operator in document["operators"][1:]:
+        operator["node"] = "B"
+    document["outputs"].append({"id": "raw", "stream": "a", "weight": 0.5})
+    document["links"] = [{"from": "A", "to": "B", "capacity": 0.5}]
+    plan = plan_network(QueryNetwork.from_document(document))
+    shedder = Shedder(plan, [1.0], server="A")
+    items = ["a->f", "a->g", "a->h"] * 1000
+    assert shedder.offer(items).reshape(-1, 3).any(axis=1).sum() == 500
+    assert shedder.offer(["a"] * 100).all()  # which the output gets whole
 
 
 def test_a_server_applies_only_its_own_drops():
@@ -84,7 +232,11 @@ def test_unknown_items_pass_and_nothing_raises():
     shedder = Shedder(plan_network(examples.figure_1()), 0.3)
     assert shedder.offer({"arc": ["nowhere", None, 5]}).all()
     assert shedder.offer({"price": [1, 2]}).tolist() == [True, True]
-    assert shedder.offer([]).shape == (0,)
+    assert shedder.counters.offered[-1] == 5
+    for nothing in ([], None, {}, {"arc": []}, 7):
+        assert shedder.offer(nothing).shape == (0,)
+    assert isinstance(shedder.offer_one({}), bool)
+    assert isinstance(shedder.offer_one(None), bool)
     assert shedder.offer_one({"arc": "nowhere"})
     assert isinstance(shedder.offer_one("i1->a1"), bool)
 

@@ -55,6 +55,37 @@ def test_stale_costs_show_in_the_quality():
     assert bad.loads.max() > 1.2
 
 
+def test_rates_are_a_load_too(definition, samples, clean_samples):
+    """Rates in the observed direction give what the corresponding fraction gives."""
+    made = plan(statistics.build(samples, definition), definition)
+    fresh = clean_samples(definition, 1)
+    network = statistics.build(fresh, definition).network
+    observed = statistics.period_counts(fresh, network) / definition.parameters.period_s
+    mean = simulate.scale_to(network, observed, 0.5).mean(axis=0)
+    rates = dict(zip(network.input_ids, mean.tolist(), strict=True))
+    by_rates, by_fraction, unloaded = simulate.evaluate(
+        made, fresh, definition, (rates, 0.5, dict.fromkeys(rates, 0.0))
+    )
+    assert by_rates.load == pytest.approx(0.5)
+    assert by_rates.quality == pytest.approx(by_fraction.quality, abs=1e-3)
+    assert by_rates.random_quality == pytest.approx(by_fraction.random_quality)
+    assert by_rates.predicted_quality == made.predicted_quality(rates)
+    assert (unloaded.load, unloaded.quality, unloaded.offered) == (1.0, 1.0, 0)
+
+
+def test_every_input_is_scaled_to_its_rate():
+    network = demo.network()
+    observed = web_like_rates()
+    observed[:, 2] = 0.0
+    wanted = {name: 10.0 * (k + 1) for k, name in enumerate(network.input_ids)}
+    scaled = simulate.scale_to(network, observed, wanted)
+    assert scaled.mean(axis=0) == pytest.approx(list(wanted.values()))
+    assert (scaled[:, 2] == wanted[network.input_ids[2]]).all()
+    assert scaled[:, 0] / scaled[0, 0] == pytest.approx(observed[:, 0] / observed[0, 0])
+    with pytest.raises(InvalidInput, match="missing"):
+        simulate.scale_to(network, observed, {network.input_ids[0]: 1.0})
+
+
 def test_no_capacity_at_all_is_no_load_to_try():
     with pytest.raises(InvalidInput, match=r"load must lie in \(0, 1\], got 0"):
         simulate.scale_to(demo.network(), web_like_rates(), 0.0)

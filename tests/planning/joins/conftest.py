@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.joins.definitions import pair_definition
 from planning.families import Definition
+from planning.joins import planner
 from planning.joins.model import Condition, Tuples, Windows, tuples
 from planning.joins.parameters import Parameters
+from planning.joins.plan import Plan
+from planning.joins.statistics import Statistics
 from planning.streams import parse
 
 KEYWORDS = tuple(f"keyword_{k}" for k in range(10))
@@ -51,6 +55,32 @@ def news_definition(**parameters: Any) -> Definition[Parameters]:
         "parameters": given | parameters,
     }
     return parse(document, "news").of(Parameters)
+
+
+def random_plan(seed: int, types: int = 3, sizes: tuple[int, ...] = ()) -> Plan:
+    """Return a plan of random counts, for windows of different lengths."""
+    rng = np.random.default_rng(seed)
+    windows = Windows((float(rng.integers(2, 8)), float(rng.integers(2, 8))), 1.0, 0.25)
+    n, classes = windows.most, types * (len(sizes) + 1)
+    present = windows.extents_s > 0
+    hits = rng.poisson(3, (2, n, classes, classes)) * present[:, :, None, None]
+    made = rng.integers(50, 500, (2, n, classes)) * present[:, :, None]
+    counts = rng.integers(1, 50, (2, classes))
+    names = tuple(f"t{z}" for z in range(classes))
+    definition = pair_definition(
+        windows,
+        Condition("overlap", 3),
+        vocabulary=100,
+        utilities=rng.random(types).tolist(),
+        sizes=sizes,
+    )
+    return planner.plan(Statistics(windows, names, hits, made, counts, 60.0), definition)
+
+
+@pytest.fixture(scope="session")
+def plan_of() -> Callable[..., Plan]:
+    """Return the maker of random plans."""
+    return random_plan
 
 
 @pytest.fixture(scope="session")

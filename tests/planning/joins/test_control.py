@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,18 +106,24 @@ def test_a_good_plan_is_not_left() -> None:
         assert not way.controller.replan_wanted
 
 
-def test_a_new_plan_is_trusted_again() -> None:
+def test_a_new_plan_is_trusted_and_what_was_measured_goes_on() -> None:
     scene = Scene(Workload(skew=0.8))
-    controller = Controller.of(scene.plan(60.0))
-    controller.drift.update(
-        np.ones((2, 2, 21, 1, 1), dtype=np.int64), np.ones((2, 2, 21, 1), dtype=np.int64), 0.25
-    )
-    controller.stale = controller.replan_wanted = True
-    assert not controller.trusted
-    controller.swap(scene.plan(60.0, seed=3))
-    assert controller.trusted
+    old = Controller.of(scene.plan(60.0))
+    found = np.ones((2, 2, 21, 1, 1), dtype=np.int64), np.ones((2, 2, 21, 1), dtype=np.int64)
+    old.drift.update(*found, 0.25)
+    old.estimate.update(*found, 0.25)
+    old.stale = old.replan_wanted = True
+    assert not old.trusted
+    fresh = scene.plan(60.0, seed=3)
+    controller = Controller.of(fresh)
+    controller.adopt(old)
+    assert controller.trusted is fresh
     assert not controller.replan_wanted
     assert controller.drift.recent.evidence == 0
+    assert controller.estimate.evidence == found[0].sum()
+    dearer = Controller.of(replace(fresh, utilities=fresh.utilities * 2))
+    dearer.adopt(old)
+    assert dearer.estimate.evidence == 0
 
 
 def test_cost_per_tuple_and_cost_per_comparison_are_told_apart() -> None:

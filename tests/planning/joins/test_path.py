@@ -68,6 +68,19 @@ def test_more_load_never_takes_less_of_anything(seed: int, a: float, b: float) -
     assert np.all(high >= low - 1e-12)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1), st.booleans())
+def test_a_cut_finds_what_filling_takes(seed: int, load: float, at_an_end: bool) -> None:
+    density, volumes = instance(seed)
+    order = path.rank(density)
+    in_turn = volumes.ravel()[order]
+    before = np.concatenate(([0.0], np.cumsum(in_turn)[:-1]))
+    budget = float(before[int(load * (before.size - 1))] if at_an_end else load * in_turn.sum())
+    whole, shares = path.cut(in_turn, before, budget)
+    take = np.concatenate([np.ones(whole), shares, np.zeros(order.size - whole - shares.size)])
+    np.testing.assert_array_equal(take, path.fill(order, volumes, budget).ravel()[order])
+
+
 def test_shrinkage_keeps_a_single_type_as_measured_and_pulls_rare_types_together() -> None:
     hits = np.array([[[1e4, 1e6], [0.0, 3.0]]] * 2)
     made = np.array([[[1e7, 1e7], [10.0, 10.0]]] * 2)

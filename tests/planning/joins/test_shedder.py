@@ -1,4 +1,4 @@
-"""The runtime shedder: joins within its load, swaps plans, and never raises for bad data."""
+"""The runtime shedder: joins within its load, follows plans, and never raises for bad data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.joins.workload import Workload
 from planning.errors import InvalidInput
 from planning.joins import demo, planner, simulate, statistics
 from planning.joins.engine import probe
-from planning.joins.model import tuples
+from planning.joins.model import Windows, tuples
 from planning.joins.plan import Plan
 from planning.joins.shedder import Shedder
 
@@ -135,18 +135,71 @@ def test_processor_time_is_fed_forward(plan: Plan) -> None:
     assert rich.counters.passed_fraction == 1.0
 
 
-def test_swapping_keeps_the_windows(plan: Plan) -> None:
-    shedder = Shedder(plan, 0.5)
+def test_under_a_new_plan_the_windows_go_on(plan: Plan) -> None:
+    old = Shedder(plan, 0.5)
     left, right = Workload(skew=0.8).pair(10, 50, np.random.default_rng(6))
-    shedder.push_pair(left, right)
-    held = shedder.join.populations()
+    old.push_pair(left, right)
+    held, before = old.join.populations(), old.counters
     assert held.sum() > 0
-    shedder.swap(replace(plan, load=0.3))
+    shedder = Shedder(replace(plan, load=0.3, utilities=plan.utilities * 2), 0.5, engine=True)
+    shedder.adopt(old)
     np.testing.assert_array_equal(shedder.join.populations(), held)
-    assert shedder.load == 0.5
-    other = Scene(Workload(skew=0.8), windows=plan.windows.__class__((5.0, 5.0), 1.0)).plan(30, 50)
-    shedder.swap(other)
-    assert shedder.join.populations().sum() == 0
+    assert shedder.join.values.max() == 2 * old.controller.values.max()
+    assert shedder.counters == before
+    late = [replace(part, time=part.time + 10) for part in (left, right)]
+    matches = shedder.push_pair(*late)
+    assert matches.left.min() < len(left) <= matches.left.max() < 2 * len(left)
+    assert shedder.counters.offered == 2 * before.offered
+
+
+def test_other_windows_start_empty_and_counters_go_on(plan: Plan) -> None:
+    old = Shedder(plan, 0.5)
+    left, right = Workload(skew=0.8).pair(10, 50, np.random.default_rng(6))
+    bad = tuples([np.nan], [{1}])
+    old.push_pair(left, right)
+    old.push(0, bad)
+    before = old.counters
+    windows = Windows((5.0, 5.0), 1.0)
+    other = Scene(Workload(skew=0.8), windows=windows).plan(30, 50)
+    for shedder in (Shedder(other, 0.5), Shedder(other, 0.5, engine=True)):
+        shedder.adopt(old)
+        assert shedder.join.populations().sum() == 0
+        assert shedder.counters == before
+        matches = shedder.push_pair(*(replace(p, time=p.time + 10) for p in (left, right)))
+        assert matches.left.min() > len(left)  # tuples are numbered on
+        assert shedder.counters.compared > before.compared
+        assert shedder.counters.rejected == 1
+
+
+def test_a_budget_stays_shut_under_a_new_plan(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(40, 100, np.random.default_rng(4))
+    old = Shedder(plan, budget_per_s=10_000.0)
+    old.push_pair(left, right)
+    shedder = Shedder(plan, budget_per_s=10_000.0)
+    shedder.adopt(old)
+    assert shedder.load == old.load < 0.1
+    before = shedder.counters.compared
+    moment = [replace(p, time=p.time + 40).take(p.time < 0.2) for p in (left, right)]
+    shedder.push_pair(*moment)  # before the first tick
+    assert shedder.counters.compared - before <= 0.2 * 10_000 * 1.5
+
+
+def test_changes_of_the_load_do_not_forgive_what_was_compared_too_much(plan: Plan) -> None:
+    left, right = Workload(skew=0.8).pair(30, 60, np.random.default_rng(8))
+    shedder = Shedder(plan, 0.1)
+    allowed = 0.0
+    for step in range(600):
+        load = (0.1, 0.02, 0.0, 0.3)[step % 4]
+        shedder.set_load(load)
+        before = shedder.counters
+        for stream, part in enumerate((left, right)):
+            rows = (part.time >= step / 20) & (part.time < (step + 1) / 20)
+            shedder.push(stream, part.take(rows))
+        total = shedder.counters
+        allowed += load * (total.possible - before.possible)
+        fullest = shedder.join.populations().sum(axis=1).max()
+        assert total.compared <= allowed + fullest
+    assert total.compared > 0.8 * allowed
 
 
 def test_offer_spreads_fractions_over_tuples(typed: tuple[Any, Plan]) -> None:
@@ -207,7 +260,7 @@ def test_a_zero_budget_finds_nothing_and_works_on(plan: Plan) -> None:
     shedder = Shedder(plan, budget_per_s=0.0)
     left, right = Workload(skew=0.8).pair(20, 50, np.random.default_rng(7))
     shedder.push_pair(left, right)
-    shedder.budget_per_s = 1e12
+    shedder.limits.budget_per_s = 1e12
     matches = shedder.push_pair(
         *(replace(part, time=part.time + 20) for part in (left, right))
     )

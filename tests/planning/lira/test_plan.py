@@ -64,3 +64,31 @@ def test_throtloop_stops_at_what_the_plan_can_reach(plan):
     assert plan.at(loop.load).expenditure == pytest.approx(plan.floor, rel=0.02)
     with pytest.raises(InvalidInput, match="at least 2"):
         ThrotLoop(max_queue=1)
+
+
+def test_the_regions_whose_throttler_may_rise_with_the_load_are_named(plan):
+    """On a convex f none does; a measured one with bumps makes the plan step back, here by metres.
+
+    What is not named never rises.
+    """
+    document = plan.to_document()
+    d = plan.frame.thresholds
+    flat = [0] * plan.regions
+    bumpy = [f + 0.05 * (k % 9 == 4) for k, f in enumerate(plan.reduction.tolist())]
+    found = []
+    for departure, change in [
+        (0.0, {"reduction": ((d[0] / d) ** 0.5).tolist()}),
+        (5.0, {"reduction": ((d[0] / d) ** 0.5).tolist()}),
+        (0.0, {}),
+        (5.0, {"reduction": bumpy}),
+        (5.0, {"reduction": bumpy, "fairness_threshold": 0.0}),
+        (5.0, {"reduction": bumpy, "level": flat}),
+    ]:
+        other = Plan.from_document({**document, "departure": departure, **change})
+        steps = np.array([other.at(z).throttlers for z in np.linspace(0, 1, 1001)])
+        rising = np.flatnonzero(np.diff(steps, axis=0).max(axis=0) > 1e-6)
+        assert set(rising) <= set(other.not_nested)
+        assert other.summary()["not_nested"] == len(other.not_nested)
+        found.append((len(other.not_nested), rising.size))
+    assert found[0] == (0, 0)
+    assert max(rising for _, rising in found) > 0

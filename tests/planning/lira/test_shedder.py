@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planning.batches import read
+from planning.errors import ArtifactError, InvalidInput
 from planning.lira.plan import Plan
-from planning.lira.shedder import PERIOD, BudgetCorrection, Shedder
+from planning.lira.shedder import PERIOD, SCHEMA, BudgetCorrection, Shedder
 from planning.lira.simulate import in_order, server_view
+from planning.pacing import UNLIMITED
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,23 @@ def due_under_lowest(rows: dict[str, np.ndarray], low: float) -> np.ndarray:
     return due
 
 
+def first_kept(rows: dict[str, np.ndarray], keep: np.ndarray) -> np.ndarray:
+    """Return which rows are the first report of their object."""
+    first = np.zeros(len(keep), dtype=bool)
+    reported = np.flatnonzero(keep)
+    first[reported[np.unique(rows["object_id"][reported], return_index=True)[1]]] = True
+    return first
+
+
+def known_by(rows: dict[str, np.ndarray], keep: np.ndarray) -> np.ndarray:
+    """Return which rows come with or after the first report of their object."""
+    known, seen = set(), []
+    for name, kept in zip(rows["object_id"].tolist(), keep.tolist(), strict=True):
+        known |= {name} if kept else set()
+        seen.append(name in known)
+    return np.array(seen, dtype=bool)
+
+
 def walk(seed: int, objects: int, ticks: int, plan: Plan) -> dict[str, np.ndarray]:
     """Return positions that wander over the whole space, all objects at every tick."""
     rng = np.random.default_rng(seed)
@@ -61,9 +81,10 @@ def walk(seed: int, objects: int, ticks: int, plan: Plan) -> dict[str, np.ndarra
     objects=st.integers(1, 60),
     loads=st.lists(st.floats(0.0, 0.999), min_size=1, max_size=4),
     batch=st.integers(1, 700),
+    most=st.one_of(st.just(UNLIMITED), st.integers(0, 200)),
 )
-def test_no_moment_exceeds_the_budget(city, seed, objects, loads, batch):
-    """Whatever moves, however the load changes and plans are swapped, the sum never exceeds it."""
+def test_no_moment_exceeds_the_budget(city, seed, objects, loads, batch, most):
+    """However loads and plans change and reports are cut, the sum never exceeds the budget."""
     rows = walk(seed, objects, 80, city)
     size = len(rows["time"])
     shedder = Shedder(city, loads[0])
@@ -72,16 +93,20 @@ def test_no_moment_exceeds_the_budget(city, seed, objects, loads, batch):
         asked = loads[(start * len(loads)) // size]
         shedder.set_load(asked)
         if number == 2:
-            shedder.swap(city)
-        part = {n: v[start : start + batch] for n, v in rows.items()}
-        keep.append(shedder.offer(part))
-        load += [asked] * len(part["time"])
-    due = due_under_lowest(rows, city.frame.low)
-    first = np.arange(size) < objects
-    sent = np.cumsum(np.concatenate(keep) & ~first)
+            shedder, old = Shedder(city, asked), shedder
+            shedder.adopt(old)
+        part = read({n: v[start : start + batch] for n, v in rows.items()}, SCHEMA)
+        decision = shedder.decide(part, most=most)
+        assert decision.units == decision.keep.sum() <= most
+        keep.append(decision.keep)
+        load += [asked] * part.rows
+    kept = np.concatenate(keep)
+    seen = known_by(rows, kept)
+    due = due_under_lowest({n: v[seen] for n, v in rows.items()}, city.frame.low)
+    sent = np.cumsum((kept & ~first_kept(rows, kept))[seen])
     assert shedder.counters.due == due.sum()
-    assert shedder.counters.sent == sent[-1]
-    budget = np.cumsum(np.where(due, load, 0.0))
+    assert shedder.counters.sent == (sent[-1] if sent.size else 0)
+    budget = np.cumsum(np.where(due, np.array(load)[seen], 0.0))
     assert (sent <= budget + 1e-9 * due.sum()).all()
 
 
@@ -166,18 +191,81 @@ def test_bad_positions_never_raise(plan):
     assert (counters.invalid, counters.late, counters.jumps) == (3, 1, 1)
     assert counters.dropped == 4
     assert shedder.offer({"object_id": [1], "time": [9.0]}).tolist() == [False]
+    assert shedder.offer([]).tolist() == shedder.offer(None).tolist() == []
+    assert not shedder.offer_one({})
+    assert not shedder.offer_one(None)
+    assert shedder.counters.invalid >= 4
     assert shedder.offer({"object_id": ["bus"], "time": [0], "x": [1], "y": [2]}).tolist() == [True]
 
 
-def test_swap_and_load_keep_the_nodes(plan, samples):
+def test_a_successor_and_another_load_keep_nodes_and_counters(plan, city, samples):
+    """Also a successor with a plan of other regions: no object reports for the first time again."""
     rows = {n: v[:3000] for n, v in in_order(samples).items()}
+    for other in (Plan.from_bytes(plan.to_bytes()), city):
+        old = Shedder(plan, 0.5)
+        old.offer(rows)
+        before = old.counters
+        shedder = Shedder(other, 0.5)
+        shedder.offer(shedder.probe(50))
+        shedder.adopt(old)
+        assert shedder.counters == before
+        shedder.set_load(0.3)
+        assert shedder.counters == before
+        assert shedder.setting.load == pytest.approx(max(0.3, other.floor))
+        last = {n: v[-150:] for n, v in rows.items()}
+        last["time"] = last["time"] + 1e-3
+        assert not shedder.offer(last).any()  # nobody has moved
+        assert shedder.counters.objects == before.objects
+
+
+@pytest.mark.parametrize("loads", [(0.35, 0.9), (0.2, 0.95), (0.3, 0.8, 0.5)])
+def test_a_load_that_changes_with_every_batch_is_used(city, loads):
+    """What was learned outlasts a change of load, and is laid to the loads that were in force."""
+    objects, ticks = 400, 200
+    rows = walk(1, objects, ticks, city)
+    shedder = Shedder(city, 0.5)
+    wanted, due = 0.0, 0
+    for tick in range(ticks):
+        load = loads[tick % len(loads)]
+        shedder.set_load(load)
+        here = slice(tick * objects, (tick + 1) * objects)
+        shedder.offer({n: v[here] for n, v in rows.items()})
+        wanted += load * (shedder.counters.due - due)
+        due = shedder.counters.due
+    assert 0.98 * wanted <= shedder.counters.sent <= wanted
+    assert shedder.counters.waiting < 0.2 * objects
+
+
+def test_a_load_that_cannot_be_followed_changes_nothing(plan, monkeypatch):
     shedder = Shedder(plan, 0.5)
-    shedder.offer(rows)
-    before = shedder.counters
-    shedder.swap(Plan.from_bytes(plan.to_bytes()))
-    shedder.set_load(0.3)
-    assert shedder.counters == before
-    assert shedder.setting.load == pytest.approx(max(0.3, plan.floor))
+    before = shedder.setting
+    monkeypatch.setattr(Plan, "at", lambda self, load: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        shedder.set_load(0.3)
+    with pytest.raises(InvalidInput):
+        shedder.set_load(float("nan"))
+    assert (shedder.load, shedder.setting) == (0.5, before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fairness_threshold": -1.0},
+        {"weight": 1e308},
+        {"weight": float("nan")},
+        {"ratio": -1.0},
+        {"reduction": 1.0},
+        {"departure": -1e9},
+        {"reports_per_position": 1.5},
+    ],
+)
+def test_plans_that_cannot_be_evaluated_are_refused(plan, change):
+    document = plan.to_document()
+    for name, value in change.items():
+        many = isinstance(document[name], list)
+        document[name] = [value] * len(document[name]) if many else value
+    with pytest.raises((InvalidInput, ArtifactError)):
+        Shedder(Plan.from_document(document), 0.5)
 
 
 def test_correction_meets_a_biased_budget_and_forgives_an_impossible_one():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from planning.runtime import RunningShedder, SampleMarker, SharedBudget
+from planning.shedder import Decision
 
 BATCH = np.array([0.1, 0.3, 0.6, 0.9])
 
@@ -22,7 +23,7 @@ def test_marked_samples_bypass_the_plan(house, client):
     assert shedder.marked.tolist() == masks[-1].tolist()
     assert counts(shedder) == (1000, 100, 900)
     assert shedder.counters.marked == 100
-    assert shedder.shedder.counters["offered"] == 900
+    assert int(shedder.shedder.counters.offered) == 900
     assert sum(shedder.offer_one(0.5) for _ in range(50)) == 5
 
 
@@ -44,14 +45,14 @@ def test_marking_works_on_every_kind_of_batch(house, client, monkeypatch, kind):
     seen = []
     shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.5))
     values = np.arange(8.0)
-    batch = {"array": values, "columns": {"v": values}, "records": list(values)}[kind]
+    batch = {"array": values, "columns": {"value": values}, "records": list(values)}[kind]
     shedder.offer(values[:0])
 
-    def offer(self, batch):
-        seen.append(np.asarray(batch["v"] if kind == "columns" else batch).tolist())
-        return np.zeros(len(seen[-1]), dtype=bool)
+    def decide(self, batch, **_):
+        seen.append(batch.numbers("value").tolist())
+        return Decision(np.zeros(len(seen[-1]), dtype=bool), 0)
 
-    monkeypatch.setattr(type(shedder.shedder), "offer", offer)
+    monkeypatch.setattr(type(shedder.shedder), "decide", decide)
     keep = shedder.offer(batch)
     assert seen == [values[~keep].tolist()]
     assert keep.tolist() == shedder.marked.tolist()
@@ -67,7 +68,7 @@ def test_the_budget_holds_in_every_state(house, client, tmp_path):
         house.clock.now += 3600
         assert shedder.offer(np.tile(BATCH, 5)).sum() == 5
         assert sum(shedder.offer_one(0.9) for _ in range(20)) == 5
-        assert shedder.counters.dropped_by_budget == 45
+        assert shedder.counters.dropped_by_budget == 30  # thinned evenly before the plan
         assert counts(shedder) == (60, 15, 45)
         assert (budget.totals().offered, budget.totals().kept) == (60, 15)
 

@@ -1,5 +1,6 @@
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 
 from planning import families
 from planning.artifacts import Store, codec
+from planning.errors import InvalidInput
 from planning.runtime import (
     FeedForwardThrottle,
+    FixedThrottle,
     PlanClient,
     RunningShedder,
     SampleMarker,
+    SharedBudget,
 )
+from planning.shedder import Decision
 
 GOLDEN = Path(__file__).parents[1] / "artifacts" / "golden"
 BATCH = np.array([0.1, 0.3, 0.6, 0.9])
@@ -28,12 +33,40 @@ def counts(shedder):
     return c.offered, c.kept, c.dropped
 
 
-def test_everything_passes_before_the_first_plan(client):
-    shedder = RunningShedder(client, load=0.25)
+def test_everything_passes_before_the_first_plan_if_nobody_asks_for_less(client):
+    shedder = RunningShedder(client)
+    assert shedder.fallback == "pass"
     assert shedder.offer(BATCH).all()
     assert shedder.offer_one(0.1)
     assert counts(shedder) == (5, 5, 0)
     assert shedder.counters.passed_without_plan == 5
+
+
+@pytest.mark.parametrize("asked", ["load", "throttle", "budget"])
+def test_items_are_thinned_evenly_before_the_first_plan(client, tmp_path, asked):
+    with SharedBudget(tmp_path / "ledger", slack=0) as budget:
+        options = {
+            "load": {"load": 0.25},
+            "throttle": {"throttle": FixedThrottle(0.25)},
+            "budget": {"load": 0.25, "budget": budget},
+        }[asked]
+        shedder = RunningShedder(client, **options)
+        assert shedder.fallback == "uniform"
+        keep = shedder.offer(np.tile(BATCH, 10))
+        assert np.flatnonzero(keep).tolist() == list(range(3, 40, 4))
+        assert [shedder.offer_one(0.1) for _ in range(4)] == [False, False, False, True]
+        assert shedder.counters.passed_without_plan == 11
+
+
+def test_what_was_named_holds_before_the_first_plan(client):
+    shedder = RunningShedder(client, load=0.25, fallback="pass", parts=("a", "b", "c"))
+    assert shedder.offer(BATCH).shape == (4, 3)
+    assert shedder.offer([]).shape == shedder.offer(None).shape == (0, 3)
+    assert shedder.offer_one(0.1).tolist() == [True] * 3
+    with pytest.raises(InvalidInput, match="fallback must be pass or uniform, got 'open'"):
+        RunningShedder(client, fallback="open")
+    with pytest.raises(InvalidInput, match="throttle must be a planning.runtime.Throttle"):
+        RunningShedder(client, throttle=0.5)
 
 
 def test_a_new_version_is_taken_between_two_batches_and_counters_go_on(house, client):
@@ -124,20 +157,47 @@ with tally.registered():
     assert (ack.node, ack.version) == ("other-process", 2)
 
 
-@pytest.mark.parametrize("bad", [np.array([-1.0, 0.5]), np.array(["x", "y"]), [object(), object()]])
-def test_a_failing_shedder_lets_items_pass_and_is_counted(house, client, caplog, bad):
+@pytest.mark.parametrize(("fallback", "kept"), [("pass", 4), ("uniform", 2)])
+def test_a_failing_shedder_does_what_was_named_and_is_counted(
+    house, client, caplog, fallback, kept
+):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5, fallback=fallback)
+    shedder.offer(BATCH)
+    bad = np.array([-1.0, 0.5, 0.5, 0.5])
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            assert shedder.offer(bad).sum() == kept
+    assert len(caplog.records) == 1
+    assert shedder.counters.errors == 3
+    assert "negative value" in shedder.status()["error"]
+    assert shedder.counters.passed_on_error == 3 * kept
+    assert counts(shedder) == (16, 2 + 3 * kept, 14 - 3 * kept)
+    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason", "missing"),
+    [
+        ({"valeu": BATCH}, "columns value are missing; got valeu", 1),
+        ({"value": np.array(["x"] * 4)}, "column value must be numbers: 'x' is no number", 0),
+        ([object()] * 4, "column value must be numbers", 0),
+        (np.zeros((4, 3)), r"rows must have 1 values \(value\), got 3", 0),
+        ({"value": BATCH.astype(complex)}, "complex128 is no kind of number", 0),
+    ],
+)
+def test_a_batch_that_cannot_be_read_is_refused_and_counted(house, client, bad, reason, missing):
     house.publish()
     client.poll()
     shedder = RunningShedder(client, load=0.5)
-    shedder.offer(BATCH)
-    with caplog.at_level(logging.ERROR):
-        for _ in range(3):
-            assert shedder.offer(bad).tolist() == [True, True]
-        assert shedder.offer_one(bad[0])
-    assert len(caplog.records) == 1
-    assert shedder.counters.errors == 4
-    assert shedder.counters.passed_on_error == 7
-    assert counts(shedder) == (11, 9, 2)
+    for _ in range(3):
+        assert shedder.offer(bad).sum() == 2
+    assert shedder.counters.refused_items == 12
+    assert shedder.counters.passed_on_refusal == 6
+    assert shedder.counters.missing_columns == 3 * missing
+    assert shedder.counters.errors == 0
+    assert re.search(reason, shedder.status()["refused_batch"])
     assert shedder.offer(BATCH).tolist() == [False, False, True, True]
 
 
@@ -147,29 +207,35 @@ def test_what_is_not_a_batch_does_not_raise(house, client):
     shedder = RunningShedder(client, load=0.5)
     for batch in (None, 7, object()):
         assert shedder.offer(batch).tolist() == []
-    assert shedder.offer([]).tolist() == []
-    assert shedder.counters.errors == 3
-    assert shedder.counters.offered == 0
+        assert "got " + type(batch).__name__ in shedder.status()["refused_batch"]
+    assert shedder.offer([]).tolist() == shedder.offer({}).tolist() == []
+    for item in (None, {}, (), object()):
+        assert shedder.offer_one(item) in (True, False)
+    assert shedder.counters.offered == 4
 
 
-def test_a_mask_of_the_wrong_shape_counts_as_a_failure(house, client, monkeypatch):
+def test_a_shedder_that_returns_nonsense_counts_as_failing(house, client, monkeypatch):
     house.publish()
     client.poll()
     shedder = RunningShedder(client, load=0.5)
     shedder.offer(BATCH)
     for wrong in (np.zeros(3, dtype=bool), np.zeros(4), None):
-        monkeypatch.setattr(type(shedder.shedder), "offer", lambda self, batch, w=wrong: w)
-        assert shedder.offer(BATCH).all()
+        decision = Decision(wrong, 0)
+        monkeypatch.setattr(type(shedder.shedder), "decide", lambda *_, d=decision, **__: d)
+        assert shedder.offer(BATCH).sum() == 2
     assert shedder.counters.errors == 3
 
 
 def test_a_family_may_shed_parts_of_items(house, client, monkeypatch):
     house.publish()
     client.poll()
-    shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.25))
-    shedder.offer(BATCH[:0])
+    kind = families.family("tally").room("shedder").Shedder
+    monkeypatch.setattr(kind, "parts", ("left", "right"))
     parts = np.array([[True, False], [False, False], [True, True]])
-    monkeypatch.setattr(type(shedder.shedder), "offer", lambda self, batch: parts)
+    monkeypatch.setattr(
+        kind, "decide", lambda _, batch, **__: Decision(np.resize(parts, (batch.rows, 2)), 3)
+    )
+    shedder = RunningShedder(client, load=0.5, marker=SampleMarker(0.25))
     keep = shedder.offer(BATCH)
     assert keep.shape == (4, 2)
     assert keep[shedder.marked].all()
@@ -177,20 +243,90 @@ def test_a_family_may_shed_parts_of_items(house, client, monkeypatch):
     assert counts(shedder) == (4, 3, 1)
 
 
-def test_a_plan_that_cannot_be_used_leaves_the_old_one(house, client):
+def test_a_plan_that_cannot_be_used_changes_nothing(house, client):
     house.publish("one")
     client.poll()
     shedder = RunningShedder(client, load=0.5)
     shedder.offer(BATCH)
+    before, in_force = shedder.counters.snapshot(), shedder.shedder
     house.publish("unusable")
-    client.poll()
+    assert not client.poll()
+    assert (client.version, client.current.manifest.version) == (1, 1)
+    assert client.refused == {2: "this plan cannot be used"}
     for _ in range(3):
         assert shedder.offer(BATCH).tolist() == [False, False, True, True]
-    assert (shedder.version, shedder.counters.errors) == (1, 1)
+    assert shedder.shedder is in_force
+    after = shedder.counters.snapshot()
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"offered", "kept", "dropped"}
+    assert shedder.status()["refused_reason"] == "this plan cannot be used"
     house.publish("three", cuts=(0.0, 0.8))
     client.poll()
     assert shedder.offer(BATCH).tolist() == [False, False, False, True]
     assert shedder.version == 3
+
+
+def test_a_thousand_refused_versions_change_nothing(house, client):
+    house.publish("one")
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    before, in_force = shedder.counters.snapshot(), shedder.shedder
+    for number in range(1000):
+        version = house.publish("unusable").version
+        if number % 3 == 1:
+            house.store.manifest_path("ticks", version).write_bytes(b"rot")
+        elif number % 3 == 2:
+            manifest = house.store.manifest_path("ticks", version)
+            manifest.unlink()
+            manifest.mkdir()
+        if number % 100 == 99:
+            assert not client.poll()
+    assert (client.version, client.refusals, len(client.refused)) == (1, 1000, 1000)
+    reasons = Counter(
+        reason.split(";")[0].split("(")[0][-40:] for reason in client.refused.values()
+    )
+    assert reasons["this plan cannot be used"] == 334
+    assert all(client.refused.values())
+    assert shedder.shedder is in_force
+    assert shedder.counters.snapshot() == before
+    assert shedder.snapshot()["refused_plans"] == 1000
+    client.poll()
+    assert client.refusals == 1000  # each is counted once
+    house.publish("good", cuts=(0.0, 0.8))
+    assert client.poll()
+    shedder.offer(BATCH)
+    assert shedder.version == 1002
+
+
+def test_a_restarted_node_takes_the_newest_sound_version(house):
+    house.publish("one")
+    house.publish("two", cuts=(0.0, 0.8))
+    house.publish("unusable")
+    for attach_first in (True, False):
+        client = PlanClient(house.store, "ticks", node="edge-1", clock=house.clock)
+        if attach_first:
+            shedder = RunningShedder(client, load=0.5)
+            client.poll()
+        else:
+            client.poll()
+            shedder = RunningShedder(client, load=0.5)
+        assert shedder.offer(BATCH).tolist() == [False, False, False, True]
+        assert (client.version, shedder.version) == (2, 2)
+        assert client.refused == {3: "this plan cannot be used"}
+
+
+def test_a_plan_of_another_family_or_other_parts_is_refused(house, client):
+    house.publish()
+    shedder = RunningShedder(client, load=0.5, family="sifter")
+    client.poll()
+    assert client.refused == {1: "family must be sifter, got a plan of tally"}
+    assert shedder.offer(BATCH).sum() == 2
+    other = PlanClient(house.store, "ticks", node="n", clock=house.clock)
+    named = RunningShedder(other, load=0.5, family="tally", parts=("a", "b"))
+    other.poll()
+    assert other.refused == {1: "parts must be a, b, got a plan of "}
+    assert named.offer(BATCH).shape == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +360,13 @@ def test_the_throttle_moves_the_plan(house, client):
     now = [0.0]
     throttle = FeedForwardThrottle(capacity_per_s=200.0, window_s=1.0)
     shedder = RunningShedder(client, throttle, clock=lambda: now[0])
-    for _ in range(30):
-        shedder.offer(np.tile(BATCH, 10))
+    passed = 0
+    for _ in range(100):
+        passed += int(shedder.offer(np.tile(BATCH, 10)).sum())
         now[0] += 0.1
-    assert shedder.counters.load == pytest.approx(0.5)
+    assert passed == pytest.approx(200.0 * 10, rel=0.15)
+    assert shedder.counters.load == pytest.approx(0.5, rel=0.3)
     assert shedder.shedder.load == shedder.counters.load
-    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
 
 
 def test_a_failing_throttle_does_not_reach_the_data_path(house, client):
@@ -243,8 +380,10 @@ def test_a_failing_throttle_does_not_reach_the_data_path(house, client):
             raise RuntimeError("no")
 
     shedder = RunningShedder(client, Broken())
-    assert shedder.offer(BATCH).tolist() == [False, False, True, True]
-    assert shedder.counters.errors == 1
+    for _ in range(3):
+        assert shedder.offer(BATCH).tolist() == [False, False, True, True]
+    assert shedder.counters.throttle_errors == 3
+    assert "no" in shedder.status()["throttle_error"]
 
 
 def test_a_candidate_in_shadow_only_counts(house, client):
@@ -338,7 +477,7 @@ def test_the_check_for_a_new_plan_asks_nobody(house, client, monkeypatch):
         counted(Store, name)
     counted(codec, "decode")
     counted(families, "family")
-    counted(type(shedder.shedder), "swap")
+    counted(type(shedder.shedder), "adopt")
     for _ in range(100):
         shedder.offer_one(0.5)
         shedder.offer(BATCH)
@@ -349,7 +488,7 @@ def test_the_check_for_a_new_plan_asks_nobody(house, client, monkeypatch):
     for _ in range(100):
         shedder.offer_one(0.5)
         shedder.offer(BATCH)
-    assert calls == {"swap": 1}
+    assert calls == {"adopt": 1}
     assert shedder.version == 2
 
 

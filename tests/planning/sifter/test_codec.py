@@ -1,11 +1,13 @@
 """The plan's two forms: they agree, are compact, and refuse what is damaged."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from planning.arrays import frozen
 from planning.errors import ArtifactError
 from planning.sifter import codec, planner, statistics
 from planning.sifter.codec import PlanDocument, setting_from_bytes, setting_to_bytes
@@ -48,6 +50,27 @@ def test_forms_agree_with_pins_and_categories(make, rng):
     made = planner.plan(statistics.build(columns, definition), definition)
     same(made, Plan.from_bytes(made.to_bytes()))
     same(made, Plan.from_document(made.to_document()))
+
+
+def test_a_least_fraction_is_part_of_both_forms_and_absent_without_one(plan):
+    made = replace(plan, min_keep=0.15)
+    same(made, Plan.from_bytes(made.to_bytes()))
+    same(made, Plan.from_document(made.to_document()))
+    assert made.to_document() == plan.to_document() | {"min_keep": 0.15}
+    assert len(made.to_bytes()) == len(plan.to_bytes()) + 8
+    assert "min_keep" not in plan.to_document()
+
+
+@pytest.mark.parametrize("change", [{"min_keep": -0.1}, {"min_keep": 1.5}, {"frequency": -1.0}])
+def test_fields_without_thresholds_are_refused(plan, change):
+    document = plan.to_document()
+    if "frequency" in change:
+        change = {"frequency": [-1.0, *document["frequency"][1:]]}
+    with pytest.raises(ArtifactError, match="sifter plan must have"):
+        Plan.from_document(document | change)
+    bad = {name: frozen(value) if name == "frequency" else value for name, value in change.items()}
+    with pytest.raises(ArtifactError, match="sifter plan must have"):
+        Plan.from_bytes(replace(plan, **bad).to_bytes())
 
 
 def test_document_fits_its_published_schema(plan):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from planning.sifter import kernels, lookup
+from planning.sifter import lookup
+from planning.sifter.lookup import kernels
 from planning.sifter.model import LEAF, Partition
 
 
@@ -46,18 +47,15 @@ def test_tables_find_the_same_region_as_the_tree(dimensions, regions, kind, rng)
     points[100:150, 0] = -np.inf
     cuts = partition.cut[partition.dimension == 0]
     points[150 : 150 + len(cuts), 0] = cuts[: len(points) - 150]  # exactly on a cut
-    state = np.zeros((partition.regions + 1, 4), dtype=np.uint64)
-    keep = np.empty(1, dtype=np.bool_)
-    control, ledger = np.zeros(4), np.zeros(6, dtype=np.int64)
     expected = [descend(partition, point) for point in points]
     assert partition.lookup(points).tolist() == expected
-    none = np.zeros(0)
-    path = (np.array([-1]), np.ones(partition.regions), np.ones(partition.regions, bool))
-    for point, region in zip(points, expected, strict=True):
-        state[:] = 0
-        kernels.decide(
-            tuple(point[k : k + 1].copy() for k in range(dimensions)),
-            tables, partition.tree, path,
-            state, control, ledger, none.astype(bool), keep, none, none,
-        )  # fmt: skip
-        assert int(np.argmax(state[:, kernels.OFFERED])) == region % (partition.regions + 1)
+    columns = np.ascontiguousarray(points.T)
+    for size in (len(points), 513, 1):
+        place = np.empty(size, dtype=np.int32)
+        if kind == "cells":
+            kernels.find_cells(columns, tables, place)
+        elif kind == "bitmaps":
+            kernels.find_common(columns, tables, regions, place)
+        else:
+            kernels.descend(columns, partition.tree, regions, place)
+        assert place.tolist() == [region % (regions + 1) for region in expected[:size]]

@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from planning.sifter import program
+from planning.arrays import frozen
+from planning.sifter import kernels, program
+from planning.sifter.model import Axis, Partition, Pins, Space
 from planning.sifter.path import Path
+from planning.sifter.plan import Plan
+from planning.sifter.shedder import Shedder
 
 INSTANCES = 2000
 
@@ -132,3 +136,68 @@ def test_promises_hold_for_any_statistics(regions, z, delta):
 def test_frequencies_that_do_not_cover_the_budget_are_dropped_whole():
     path = Path.of(np.array([0.3]), np.array([1.0]), np.array([True]))
     assert path.thresholds(0.1, 0.5).tolist() == [1.0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.99]) | st.floats(0, 0.99))
+def test_a_least_fraction_kept_is_a_constraint_of_the_optimum(seed, min_keep):
+    frequency, qos, queried, share, delta = instance(seed)
+    z = min_keep + (1.0 - min_keep) * share  # below, no thresholds meet the budget
+    thresholds = Path.of(frequency, qos, queried, min_keep).thresholds(z, delta)
+    check_promises(thresholds, frequency, queried, z, delta)
+    assert (thresholds <= 1.0 - min_keep + 1e-12).all()
+    lost = float(np.dot(qos, thresholds))
+    for form in ("window", "pairwise"):
+        solved = program.solve(frequency, qos, queried, z, delta, form, min_keep)
+        assert lost == pytest.approx(solved.lost_qos, abs=1e-9)
+
+
+def test_below_the_least_fraction_every_region_keeps_the_load():
+    frequency, qos = np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.1, 0.0])
+    path = Path.of(frequency, qos, np.array([True, True, False]), 0.25)
+    assert path.thresholds(0.2, 0.5).tolist() == pytest.approx([0.8] * 3)
+    assert path.thresholds(0.25, 0.5).tolist() == pytest.approx([0.75] * 3)
+    assert path.thresholds(0.625, 0.5).tolist() == pytest.approx([0.0, 0.0, 0.75])
+    assert path.thresholds(0.0, 0.5).tolist() == [1.0] * 3
+    assert path.thresholds(1.0, 0.5).tolist() == [0.0] * 3
+    even = Path.of(frequency, qos, np.array([True, True, False]), 1.0)
+    assert even.thresholds(0.3, 0.5).tolist() == pytest.approx([0.7] * 3)
+    assert even.breakpoints(0.5).tolist() == [1.0, 0.0]
+
+
+def test_pinned_tuples_are_paid_before_the_least_fraction():
+    # 0.4 of the stream is pinned, so at z = 0.5 the rest may keep 1/6 of itself, less than 0.2.
+    path = Path.of(np.array([0.2, 0.4]), np.array([0.5, 0.1]), np.array([True, True]), 0.2)
+    assert path.thresholds(0.5, 1.0).tolist() == pytest.approx([5 / 6] * 2)
+    assert path.thresholds(0.4, 1.0).tolist() == pytest.approx([1.0] * 2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.7]))
+def test_no_rounded_threshold_falls_with_the_load(seed, z, other, min_keep):
+    frequency, qos, queried, _, delta = instance(seed)
+    path = Path.of(frequency, qos, queried, min_keep)
+    bends = path.breakpoints(delta).tolist()
+    loads = sorted({z, other, min_keep, *bends, 0.0, 1.0})
+    loads = sorted({y for x in loads for y in (x, np.nextafter(x, 1.0), np.nextafter(x, 0.0))})
+    kept = [path.thresholds(x, delta) for x in loads]
+    assert (np.diff(kept, axis=0) <= 0.0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.0, 0.1, 0.5, 1.0]))
+def test_the_compiled_steps_are_those_of_the_path(seed, min_keep):
+    frequency, qos, queried, z, delta = instance(seed)
+    cuts = None
+    for k in range(1, len(frequency)):
+        cuts = (0, float(k), cuts, None)
+    none = frozen(np.zeros((0, 1)))
+    plan = Plan(
+        Space((Axis("x", "float", 0.0, 20.0),)), Partition.from_nested(cuts), frozen(frequency),
+        frozen(qos), queried, 0.0, delta, 0.5, Pins(none, none), min_keep=min_keep,
+    )  # fmt: skip
+    shedder = Shedder(plan, z, correct=False)
+    compiled = shedder._state[:, kernels.STEP].astype(np.int64)
+    exact = plan.at(z).steps.astype(np.int64)
+    busy = np.append(frequency > 1e-6, True)  # thresholds of next to nothing are all rounding
+    assert np.abs(compiled - exact)[busy].max() <= 64

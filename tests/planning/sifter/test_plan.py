@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,3 +51,25 @@ def test_what_runs_on_a_source_node_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_regions_without_estimate_are_those_that_keep_nothing(plan):
+    for load in (0.0, 0.1, 0.5, 1.0):
+        expected = np.flatnonzero(plan.at(load).drop_thresholds > 1 - 1e-9).tolist()
+        assert list(plan.regions_without_estimate(load)) == expected
+    assert len(plan.regions_without_estimate(0.0)) == plan.regions
+    assert plan.regions_without_estimate(1.0) == ()
+    summary = replace(plan, throttle_fraction=0.3).summary()
+    assert summary["regions_without_estimate"] == len(plan.regions_without_estimate(0.3)) > 0
+    assert summary["not_nested"] == []
+
+
+def test_a_least_fraction_leaves_no_region_without_estimate(scene):
+    plan = scene.plan(min_keep=0.1)
+    assert plan.min_keep == plan.summary()["min_keep"] == 0.1
+    for load in (0.1, 0.3, 0.9):
+        assert plan.at(load).drop_thresholds.max() <= 0.9 + 1e-7
+        assert plan.regions_without_estimate(load) == ()
+        assert plan.passed_fraction(load) == pytest.approx(load, abs=1e-6)
+        assert plan.predicted_quality(load) <= scene.plan().predicted_quality(load) + 1e-12
+    assert plan.at(0.04).drop_thresholds == pytest.approx(0.96)

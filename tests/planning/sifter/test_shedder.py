@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 
-from planning.sifter import planner, statistics
+from planning.sifter import kernels, planner, statistics
 from planning.sifter.demo import Settings, Workload
 from planning.sifter.plan import Plan
 from planning.sifter.shedder import Shedder
@@ -204,11 +204,10 @@ def test_load_and_plan_can_change_between_batches(scene, plan):
     assert shedder.offer(scene.fresh).all()
     shedder.set_load(0.3)
     assert shedder.offer(scene.fresh).mean() == pytest.approx(0.3, abs=0.003)
-    shedder.swap(scene.plan(regions=9))
-    assert shedder.plan.regions <= 9
-    assert shedder.setting.load == 0.3
-    assert shedder.offer(scene.fresh).mean() == pytest.approx(0.3, abs=0.003)
-    assert shedder.counters.offered.sum() == len(scene.fresh)
+    after = Shedder(scene.plan(regions=9), 0.3)
+    after.adopt(shedder)
+    assert after.offer(scene.fresh).mean() == pytest.approx(0.3, abs=0.003)
+    assert after.counters.offered.sum() == len(scene.fresh)
 
 
 def test_fairness_can_change_at_run_time(scene, plan):
@@ -221,14 +220,12 @@ def test_fairness_can_change_at_run_time(scene, plan):
     assert share.max() - share.min() > 0.9
 
 
-def test_marked_samples_and_pins_always_pass_and_are_paid_for(scene, make, entries_of):
-    definition = make(entries_of(scene.workload.queries), {"pins": ["x > 0.8"]})
+def test_pins_always_pass_and_are_paid_for(scene, make, entries_of):
+    definition = make(entries_of(scene.workload.queries), {"pins": ["x > 0.7"]})
     plan = planner.plan(statistics.build(scene.samples, definition), definition)
     shedder = Shedder(plan, 0.5)
-    marked = np.arange(len(scene.fresh)) % 50 == 0
-    keep = shedder.offer(scene.fresh, marked)
-    assert keep[marked].all()
-    assert keep[scene.fresh[:, 0] > 0.8].all()
+    keep = shedder.offer(scene.fresh)
+    assert keep[scene.fresh[:, 0] > 0.7].all()
     assert keep.mean() == pytest.approx(0.5, abs=0.005)
     assert shedder.offer_one((0.9, 0.5))
 
@@ -246,6 +243,30 @@ def test_weights_make_counts_and_sums_unbiased(scene, plan):
     assert weight[some].sum() == pytest.approx(some.sum(), rel=0.01)
     plain = Shedder(plan, 0.6).offer(scene.fresh)
     assert plain.tolist() == keep.tolist()
+
+
+def test_a_least_fraction_bounds_the_weights_and_holds_the_budget(scene):
+    plan = scene.plan(min_keep=0.1)
+    keep, weight = Shedder(plan, 0.3, correct=False).offer_weighted(scene.fresh)
+    assert weight.max() <= 10 + 1e-6
+    regions = plan.partition.lookup(scene.fresh)
+    counts = np.bincount(regions, weight, minlength=plan.regions)
+    assert counts == pytest.approx(np.bincount(regions, minlength=plan.regions), abs=11)
+    assert windows(Shedder(plan, 0.3).offer(np.tile(scene.fresh, (2, 1)))).max() <= 1.01 * 0.3
+    assert keep.mean() == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize("pins", [[], ["x > 0.7"]])
+def test_the_correction_leaves_every_region_its_least_fraction(scene, pins):
+    plan = scene.plan(min_keep=0.2, pins=pins)
+    z = plan.pinned_fraction + (1 - plan.pinned_fraction) * 0.25
+    shedder = Shedder(plan, z)
+    dear = plan.at(z).drop_thresholds[plan.partition.lookup(scene.fresh)] < 0.5
+    flood = scene.fresh[scene.fresh[:, 0] > 0.7 if pins else dear]
+    for part in np.array_split(np.tile(flood, (30, 1)), 40):  # far more passes than was planned
+        shedder.offer(part)
+        assert shedder._state[:-1, kernels.STEP].max() <= (1 - 0.2) * 2**32 + 1
+    assert shedder._control[kernels.BIAS] > 0.05
 
 
 class Counted:

@@ -1,0 +1,162 @@
+"""What a source node promises: the data path never waits, and starts are quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rows import Row, measure, row
+from planning import families
+from planning.artifacts import SigningKey, Store, TrustedKeys
+from planning.examples import demo_plan, demo_samples
+
+ROWS = 500
+SWAPS = 100
+MOST_P999_S = 0.010
+MOST_LONGEST_S = 0.050
+MOST_IMPORT = 2.0
+MOST_START = 4.0
+
+
+def run(quick: bool) -> list[Row]:
+    return measure([imports, warm_starts, cold_starts], quick)
+
+
+def cold_starts(quick: bool) -> list[Row]:
+    """Offer from process start on, with an empty compile cache, through a first plan and swaps."""
+    rows = []
+    for family in families.NAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            node, control = _lived(Path(folder), family, 10 if quick else SWAPS)
+        slow, longest = _tail(node["took"], control["took"])
+        late, latest = _tail(node["late"], control["late"])
+        swaps, first = node["counters"]["swaps"], node["first_plan_s"]
+        rows.append(
+            row(
+                f"{family}: offer, cold cache, first plan and {swaps - 1} swaps, above a loop",
+                f"p99.9 <= {1e3 * MOST_P999_S:g} ms, longest <= {1e3 * MOST_LONGEST_S:g} ms",
+                f"{1e3 * slow:.1f} ms, {1e3 * longest:.1f} ms over {len(node['took'])} batches; "
+                f"end of the batch {1e3 * late:.1f} ms, {1e3 * latest:.1f} ms late; first plan "
+                f"after {first[0]:.1f} s",
+                slow <= MOST_P999_S and longest <= MOST_LONGEST_S and not quick,
+            )
+        )
+    return rows
+
+
+def _tail(node: list[float], control: list[float]) -> tuple[float, float]:
+    slow = np.quantile(node, 0.999) - np.quantile(control, 0.999)
+    return float(slow), max(node) - max(control)
+
+
+def _lived(folder: Path, family: str, swaps: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run a node and its control side by side; publish a version whenever one is in force."""
+    signer = _furnished(folder, family)
+    store = Store(folder / "plans", TrustedKeys.of(signer))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.node_loop", kind, str(folder), str(swaps + 1)],
+            env=environment,
+        )
+        for kind in ("control", "node")
+    ]
+    published = 1
+    while processes[1].poll() is None:
+        acknowledged = [word.version for word in store.acknowledgements("bench")]
+        if acknowledged == [published] and published <= swaps:
+            _publish(store, signer, family)
+            published += 1
+        time.sleep(0.02)
+    (folder / "done").touch()
+    if any(process.wait() for process in processes):
+        raise RuntimeError("a node or its control has failed")
+    control, node = (json.loads((folder / kind).read_text()) for kind in ("control", "node"))
+    return node, control
+
+
+def _furnished(folder: Path, family: str) -> SigningKey:
+    signer = SigningKey.load_or_create(folder / "keys")
+    _publish(Store(folder / "plans", TrustedKeys.of(signer)), signer, family)
+    samples = demo_samples(family)
+    batch = {name: column[:ROWS].copy() for name, column in samples.items()}
+    (folder / "batch").write_bytes(pickle.dumps(batch))
+    return signer
+
+
+def _publish(store: Store, signer: SigningKey, family: str) -> None:
+    store.publish(
+        "bench", demo_plan(family), family=family, signer=signer,
+        created_at="2026-01-02T03:04:05Z",
+    )  # fmt: skip
+
+
+def warm_starts(quick: bool) -> list[Row]:
+    """Compare a start to the plan in force, from a filled cache, with importing numpy and numba."""
+    rows = []
+    for family in families.NAMES:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            _furnished(folder, family)
+            start = (
+                "from planning.artifacts import TrustedKeys\n"
+                "from planning.runtime import PlanClient, RunningShedder\n"
+                f"trusted = TrustedKeys.load({str(folder / 'keys')!r})\n"
+                f"client = PlanClient({str(folder / 'plans')!r}, 'bench', trusted=trusted)\n"
+                "shedder = RunningShedder(client, load=0.5)\n"
+                "assert client.poll(), client.last_error"
+            )
+            _seconds(start, folder)
+            pairs = [
+                (_seconds("import numpy, numba", folder), _seconds(start, folder))
+                for _ in range(1 if quick else 5)
+            ]
+        imports_s, start_s = (min(times) for times in zip(*pairs, strict=True))
+        rows.append(
+            row(
+                f"{family}: process start to plan in force, warm cache, against importing "
+                "numpy and numba",
+                f"<= {MOST_START:g}x",
+                f"{start_s / imports_s:.2f}x ({start_s:.2f} s, {imports_s:.2f} s)",
+                start_s <= MOST_START * imports_s,
+            )
+        )
+    return rows
+
+
+def imports(quick: bool) -> Row:
+    """Compare importing the runtime with importing numpy."""
+    with tempfile.TemporaryDirectory() as name:
+        pairs = [
+            (
+                _seconds("import numpy", Path(name)),
+                _seconds("import planning.runtime", Path(name)),
+                _seconds("pass", Path(name)),
+            )
+            for _ in range(3 if quick else 15)
+        ]
+    numpy_s, runtime_s, nothing_s = (min(times) for times in zip(*pairs, strict=True))
+    ratio = (runtime_s - nothing_s) / (numpy_s - nothing_s)
+    return row(
+        "import planning.runtime against import numpy, the interpreter's start taken off",
+        f"<= {MOST_IMPORT:g}x",
+        f"{ratio:.2f}x ({1e3 * (runtime_s - nothing_s):.0f} ms)",
+        ratio <= MOST_IMPORT,
+    )
+
+
+def _seconds(script: str, folder: Path) -> float:
+    """Return how long a fresh process takes for a script."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    return time.perf_counter() - begun
