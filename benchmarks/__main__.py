@@ -23,7 +23,7 @@ from planning.console import print_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("numpy", "numba", "ortools", "scipy", "pyspark")
-NAMES = (*families.NAMES, "runtime")
+NAMES = (*families.NAMES, "runtime", "node", "keys")
 COLUMNS = ["family", "bar", "required", "measured", "met"]
 MET, NOT_MET, REPORTED = "yes", "NO", "reported"
 

@@ -216,7 +216,9 @@ def column_of(values: Any) -> Any:
     elif source == "polars":
         values = values.to_numpy()
     if isinstance(values, np.ma.MaskedArray):
-        values = np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+        hidden = np.ma.getmaskarray(values)
+        values = values.data.astype(object)
+        values[hidden] = None
     array = values if isinstance(values, np.ndarray) else _array(values)
     if array.ndim != 1:
         raise TypeError(f"a column must be 1-D, got {array.ndim} dimensions")

@@ -16,12 +16,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from upath import UPath
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from planning.errors import ArtifactError, PlanningError, StoreError
 
-Location = str | os.PathLike[str] | UPath
+if TYPE_CHECKING:
+    from upath import UPath
+
+Location: TypeAlias = "str | os.PathLike[str] | UPath"
 TEMPORARY = ".tmp-"
 LOCK = ".lock"
 SMALL_BYTES = 16 * 2**20  # at most, of a manifest, an acknowledgement or a key
@@ -29,20 +31,30 @@ PAYLOAD_BYTES = 256 * 2**20  # at most, of an encoded plan
 
 
 def folder(location: Location) -> UPath:
-    """Return ``location`` as a path, absolute if it is local."""
+    """Return ``location`` as a path, absolute if it is local.
+
+    A local path is an ordinary one: a node that needs no other file systems does not load them.
+    """
+    if not hasattr(location, "protocol") and "://" not in os.fspath(location):
+        return cast("UPath", Path(location).absolute())
+    from upath import UPath
+
     path = UPath(location)
-    return UPath(Path(path.path).absolute()) if is_local(path) else path
+    return cast("UPath", local(path).absolute()) if is_local(path) else path
 
 
 def is_local(path: UPath) -> bool:
     """Whether ``path`` is on a file system of this machine."""
-    return path.protocol in ("", "file", "local")
+    return getattr(path, "protocol", "") in ("", "file", "local")
+
+
+def local(path: UPath | Path) -> Path:
+    """Return a local path as an ordinary one."""
+    return path if isinstance(path, Path) else Path(path.path)
 
 
 @contextmanager
-def reaching(
-    path: UPath, doing: str, expected: tuple[type[Exception], ...] = ()
-) -> Iterator[None]:
+def reaching(path: UPath, doing: str, expected: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Turn any failure of the file system, except an expected one, into a :class:`StoreError`."""
     try:
         yield
@@ -86,7 +98,7 @@ def replace(path: UPath, data: bytes, mode: int = 0o644) -> None:
         if not is_local(path):
             path.fs.pipe_file(path.path, data)
             return
-        target = Path(path.path)
+        target = local(path)
         temporary = _temporary(target, data, mode)
         try:
             os.replace(temporary, target)
@@ -101,7 +113,7 @@ def create(path: UPath, data: bytes, mode: int = 0o644) -> bool:
     with reaching(path, "created"):
         try:
             if is_local(path):
-                _link(Path(path.path), data, mode)
+                _link(local(path), data, mode)
             else:
                 path.fs.pipe_file(path.path, data, mode="create")
         except FileExistsError:
@@ -117,7 +129,7 @@ def make(path: UPath) -> None:
         if not is_local(path):
             path.mkdir(parents=True, exist_ok=True)
             return
-        target = Path(path.path)
+        target = local(path)
         missing = [p for p in (target, *target.parents) if not p.exists()]
         target.mkdir(parents=True, exist_ok=True)
         for made in missing:
@@ -159,7 +171,7 @@ def lock(path: UPath, *, exclusive: bool) -> Iterator[None]:
         yield
         return
     with reaching(path, "locked"):
-        handle = os.open(Path(path.path) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(local(path) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         with reaching(path, "locked"):
             fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
@@ -170,7 +182,7 @@ def lock(path: UPath, *, exclusive: bool) -> Iterator[None]:
 
 def _read_local(path: UPath, limit: int) -> bytes:
     # Without O_NONBLOCK, opening a FIFO waits for a writer.
-    handle = os.open(path.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    handle = os.open(local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):

@@ -16,8 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from upath import UPath
+from typing import TYPE_CHECKING
 
 from planning.artifacts import acknowledgement, codec, drafting, files
 from planning.artifacts.acknowledgement import Acknowledgement
@@ -28,6 +27,9 @@ from planning.artifacts.manifest import decode as decode_manifest
 from planning.artifacts.signing import TrustedKeys, Unverified
 from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 from planning.families import Plan
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 VERSION_FILE = re.compile(r"(?!0{8}\.)([0-9]{8}|[1-9][0-9]{8,14})\.json")
 SUFFIX: dict[Encoding, str] = {"json": "json", "binary": "bin"}

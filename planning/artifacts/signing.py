@@ -14,9 +14,8 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -29,12 +28,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
-from upath import UPath
 
 from planning.artifacts import files
 from planning.artifacts.files import Location
 from planning.artifacts.manifest import Manifest, signed_bytes
 from planning.errors import SignatureError, StoreError
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 PRIVATE = "signing.pem"
 TRUSTED = "trusted"
@@ -225,7 +226,7 @@ def _loaded(path: UPath, half: str, load: Callable[[], object]) -> object:
 def _refuse_shared(path: UPath) -> None:
     if not files.is_local(path):
         return
-    mode = stat.S_IMODE(Path(path.path).stat().st_mode)
+    mode = stat.S_IMODE(files.local(path).stat().st_mode)
     if mode & 0o077:
         raise StoreError(
             f"{path} is a private key that others may use (mode {mode:o}); run `chmod 600` on it, "

@@ -40,8 +40,8 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.batches import Batch, Refusal, Schema
 from planning.errors import InvalidInput, check_between
 from planning.lira import kernels
-from planning.lira.memory import Fleet
 from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
+from planning.lira.memory import Fleet
 from planning.lira.plan import Plan, Setting
 from planning.pacing import UNLIMITED
 from planning.shedder import BaseShedder, Decision

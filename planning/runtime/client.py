@@ -23,6 +23,7 @@ from planning.artifacts.files import Location
 from planning.artifacts.manifest import Fallback, from_time, to_time
 from planning.errors import InvalidInput, NoPlan, StoreError
 from planning.runtime.canary import Canary
+from planning.runtime.compiling import at_hand
 
 State = Literal["waiting", "in force", "expired"]
 NEVER = float("inf")
@@ -233,7 +234,7 @@ class PlanClient:
                 if self._must_wait(version):
                     waiting.append(version)
                     continue
-                self._take(self.store.load(self.stream, version))
+                self._load(version)
                 return True, problem
             except NoPlan:  # removed meanwhile
                 continue
@@ -242,9 +243,16 @@ class PlanClient:
                 self._refuse(version, error)
         if self.current is None and waiting:
             # With no plan at all, the one that has waited longest is better than none.
-            self._take(self.store.load(self.stream, waiting[-1]))
+            self._load(waiting[-1])
             return True, problem
         return False, problem
+
+    def _load(self, version: int) -> None:
+        if not self._consumers:
+            self._take(self.store.load(self.stream, version))
+            return
+        with at_hand(self.store.manifest(self.stream, version).family):
+            self._take(self.store.load(self.stream, version))
 
     def _candidates(self) -> list[int]:
         """Return the newer versions that may be sound, newest first."""

@@ -2,7 +2,7 @@
 
 Compiling takes seconds, in which the compiler holds Python's global lock for stretches and leaves
 garbage whose collection stops every thread. So a node with a cold cache lets another process fill
-it, with the very plan that waits, and then only loads what was compiled.
+it, and then only loads what was compiled.
 
 A marker in the cache folder says that this has been done for a family by just this code. Without
 it, what the cache holds of the family is forgotten first: Numba looks only at the file that a
@@ -19,34 +19,30 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
 from pathlib import Path
-from typing import Any
-
-from planning.artifacts import Published, codec
 
 MOST_S = 300.0
 _loaded: set[str] = set()
 log = logging.getLogger(__name__)
 
 
-def compiled(published: Published, prepare: Callable[[], Any]) -> Any:
-    """Return what ``prepare`` makes of a plan, having compiled it elsewhere if it is the first.
+@contextmanager
+def at_hand(name: str) -> Iterator[None]:
+    """Decode or prepare a family's plan inside; the first time, compile elsewhere before that.
 
-    Where that cannot be done, preparing compiles in this process.
+    Where that cannot be done, this process compiles.
     """
-    name = published.manifest.family
     if name in _loaded:
-        return prepare()
-    if not _marker(name).exists() and not _compile_elsewhere(published):
+        yield
+        return
+    if not _marker(name).exists() and not _compile_elsewhere(name):
         forget_stale(name)
     with undisturbed():
-        prepared = prepare()
+        yield
     mark(name)
-    return prepared
 
 
 def forget_stale(name: str) -> None:
@@ -89,14 +85,12 @@ def undisturbed() -> Iterator[None]:
         gc.enable()
 
 
-def _compile_elsewhere(published: Published) -> bool:
+def _compile_elsewhere(name: str) -> bool:
     """Return whether another process has filled the cache."""
-    name = published.manifest.family
     path = os.pathsep.join(entry for entry in sys.path if entry)
     try:
         subprocess.run(
-            [sys.executable, "-m", "planning.runtime.compiling"],
-            input=codec.encode(published.plan, name, "binary"),
+            [sys.executable, "-m", "planning.runtime.warm", name],
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -116,23 +110,10 @@ def _marker(name: str) -> Path:
     spec = importlib.util.find_spec(f"planning.{name}")
     room = Path((spec and spec.origin) or __file__).parent
     sources = sorted([*room.rglob("*.py"), *Path(__file__).parents[1].glob("*.py")])
+    from importlib import metadata
+
     libraries = [metadata.version(library) for library in ("numba", "numpy", "llvmlite")]
     digest = hashlib.sha256("|".join([sys.version, *libraries]).encode())
     for path in sources:
         digest.update(path.read_bytes())
     return Path(folder) / f"headgate-{name}-{digest.hexdigest()[:16]}.compiled"
-
-
-def _main() -> None:
-    """Prepare the plan that comes in, and all others of its family that compile something else."""
-    from planning.runtime.preparing import prepare
-    from planning.runtime.warm import plans
-
-    name, plan = codec.decode(sys.stdin.buffer.read(), "binary")
-    forget_stale(name)
-    for waiting in (plan, *plans(name)):
-        prepare(waiting, name)
-
-
-if __name__ == "__main__":
-    _main()

@@ -25,7 +25,7 @@ from planning.errors import ArtifactError, InvalidInput
 from planning.families import Shedder
 from planning.runtime.budget import SharedBudget
 from planning.runtime.client import PlanClient
-from planning.runtime.compiling import compiled
+from planning.runtime.compiling import at_hand
 from planning.runtime.counters import Counters, prometheus
 from planning.runtime.limits import Limits
 from planning.runtime.marking import SampleMarker
@@ -226,10 +226,8 @@ class RunningShedder:
         family = published.manifest.family
         if self.family is not None and family != self.family:
             raise ArtifactError(f"family must be {self.family}, got a plan of {family}")
-        share = self._limits.share
-        prepared: Prepared = compiled(
-            published, lambda: prepare(published.plan, family, share, options=self.options)
-        )
+        with at_hand(family):
+            prepared = prepare(published.plan, family, self._limits.share, options=self.options)
         parts = prepared.shedder.parts
         if self.parts and parts != self.parts:
             raise ArtifactError(
