@@ -9,15 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from benchmarks.rows import Row, measure, row
+from benchmarks.rows import Row, best_of, measure, row
 from planning import families
 from planning.artifacts import SigningKey, Store, TrustedKeys
-from planning.examples import demo_plan, demo_samples
+from planning.examples import demo_plan, demo_samples, demo_store
+from planning.runtime import PlanClient, RunningShedder
 
 ROWS = 500
 SWAPS = 100
@@ -28,7 +31,7 @@ MOST_START = 4.0
 
 
 def run(quick: bool) -> list[Row]:
-    return measure([imports, warm_starts, cold_starts], quick)
+    return measure([imports, warm_starts, cold_starts, keyed_batches], quick)
 
 
 def cold_starts(quick: bool) -> list[Row]:
@@ -160,6 +163,40 @@ def imports(quick: bool) -> list[Row]:
             )
         )
     return rows
+
+
+def keyed_batches(quick: bool) -> list[Row]:
+    """Compare batches with a key to batches without one, through the running shedder."""
+    items = 200_000 if quick else 1_000_000
+    rng = np.random.default_rng(14)
+    columns = {"price": rng.random(items) * 100, "volume": rng.random(items) * 1000}
+    numbers = rng.integers(0, 2**60, items)
+    forms = {
+        "int64": (numbers, 1.5),
+        "Arrow text": (pa.array([f"order-{number:x}" for number in numbers]), 5.0),
+    }
+    rows = []
+    for form, (key, most) in forms.items():
+        batch = {**columns, "order": key}
+        offers = [partial(shedder.offer, batch) for shedder in (_running(), _running(key="order"))]
+        pairs = [[best_of(1, offer).cpu for offer in offers] for _ in range(5 if quick else 15)]
+        plain_s, keyed_s = (min(times) for times in zip(*pairs, strict=True))
+        rows.append(
+            row(
+                f"a batch of {items:,} keyed by {form} against one without a key, sifter",
+                f"<= {most:g}x",
+                f"{keyed_s / plain_s:.2f}x ({1e9 * keyed_s / items:.1f} ns per item)",
+                keyed_s <= most * plain_s,
+            )
+        )
+    return rows
+
+
+def _running(**options: Any) -> RunningShedder:
+    store, _ = demo_store("sifter")
+    client = PlanClient(store, "ticks", node="bench")
+    client.poll()
+    return RunningShedder(client, load=0.5, **options)
 
 
 def _seconds(script: str, folder: Path) -> float:

@@ -1,6 +1,6 @@
 """A source node in a process of its own: a batch every 10 ms from its start, and how late each is.
 
-Run by :mod:`benchmarks.node`; writes its figures as JSON. ``control`` runs the same loop without a node.
+Run by :mod:`benchmarks.node`; writes its figures as JSON. ``control`` is the loop without a node.
 """
 
 from __future__ import annotations

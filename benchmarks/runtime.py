@@ -32,7 +32,7 @@ def looking_for_a_new_plan(quick: bool) -> Row:
     client = PlanClient(store, "ticks", node="bench")
     client.poll()
     running = RunningShedder(client, load=0.5)
-    item = {name: float(column[0]) for name, column in demo_samples("sifter").items()}
+    item = tuple(float(column[0]) for column in demo_samples("sifter").values())
     running.offer_one(item)
     inner = running.shedder
     assert inner is not None

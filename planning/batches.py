@@ -375,6 +375,8 @@ def filtered(column: Any, mask: BoolArray) -> Any:
 
 def _joined(column: Any) -> Any:
     """Return an Arrow column as one array."""
+    if column.type.num_fields:
+        raise TypeError(f"{column.type} is no column of single values")
     if not hasattr(column, "chunks"):
         return column
     if column.num_chunks == 1:

@@ -214,3 +214,10 @@ class FamilyParameters(Section):
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
         """Return the attributes that may be null; most families need every value."""
         return frozenset()
+
+    def parts(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the parts of an item that are shed, of a stream with these attributes.
+
+        They are the columns of a shedder's mask; most families shed whole items.
+        """
+        return ()

@@ -14,7 +14,7 @@ import pytest
 
 from planning import batches, families
 from planning.artifacts import SigningKey, Store, TrustedKeys
-from planning.examples import demo_plan, demo_samples
+from planning.examples import demo_definition, demo_plan, demo_samples
 from planning.runtime import PlanClient, RunningShedder
 
 ROWS = 300
@@ -169,6 +169,9 @@ def test_what_cannot_be_read_is_refused_and_counted(
         "columns of two lengths": (
             {key: column[: ROWS - (key == first)] for key, column in columns.items()}, ROWS
         ),
+        "lists in a column": (
+            {key: pa.array([[1]] * ROWS) for key in columns}, ROWS
+        ),
         "a cube": (np.zeros((5, 2, 2)), 5),
         "too many values": ([(0.0,) * 99] * 4, 4),
     }  # fmt: skip
@@ -187,6 +190,19 @@ def test_what_cannot_be_read_is_refused_and_counted(
     shedder = running(stores[name], "in force", parts=parts)
     shedder.offer(bad["other names"][0])
     assert shedder.counters.missing_columns >= 1
+
+
+@pytest.mark.parametrize("name", families.NAMES)
+def test_a_definition_names_family_and_parts(stores: dict[str, Store], name: str) -> None:
+    definition = demo_definition(name)
+    waiting = running(stores[name], "before the first plan", definition=definition)
+    columns = columns_for(name, stores[name])
+    before = waiting.offer(columns)
+    assert waiting.client.poll(), waiting.client.last_error
+    after = waiting.offer(columns)
+    assert before.shape == after.shape
+    assert waiting.shedder is not None
+    assert (waiting.family, waiting.parts) == (name, waiting.shedder.parts)
 
 
 @pytest.mark.parametrize("state", ["before the first plan", "in force", "expired"])

@@ -132,6 +132,10 @@ class Parameters(FamilyParameters):
         needed = {*self.cid, *self.must_keep, *self.order_by, self.stream_attribute}
         return frozenset(names) - needed
 
+    def parts(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the attributes: each is sent or not."""
+        return tuple(names)
+
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse names that are not attributes and a stream that is nothing but kept attributes."""
         known = set(definition.attribute_names)

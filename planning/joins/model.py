@@ -216,6 +216,11 @@ class Windows:
         """The larger of n_1 and n_2: the width of arrays over basic windows."""
         return max(self.counts)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the basic windows, newest first."""
+        return tuple(f"basic window {j}" for j in range(self.most))
+
     @cached_property
     def extents_s(self) -> FloatArray:
         """Mean length in seconds that each basic window covers, zero beyond n_i.

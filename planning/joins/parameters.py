@@ -7,6 +7,7 @@ with -1 for "no further item"; a single-valued one is one attribute.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -141,6 +142,10 @@ class Parameters(FamilyParameters):
                 allowed = f"among the attributes {', '.join(known)}"
                 raise _parameter(field, allowed, ", ".join(unknown))
 
+    def parts(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the basic windows that a tuple may be compared with."""
+        return self.windows.names
+
     @property
     def windows(self) -> Windows:
         """The windows and their grid."""
@@ -168,8 +173,6 @@ def _parameter(field: str, allowed: str, given: str) -> Mistake:
     return Mistake(f"parameters.{field}", allowed, given, at=("parameters", field))
 
 
-def _attribute(
-    definition: Definition[Parameters], name: str, allowed: str, given: str
-) -> Mistake:
+def _attribute(definition: Definition[Parameters], name: str, allowed: str, given: str) -> Mistake:
     at = ("attributes", definition.attribute_names.index(name))
     return Mistake(f"attribute {name}", allowed, given, at=at)

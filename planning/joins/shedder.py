@@ -115,7 +115,7 @@ Limits`. With a budget the load follows by itself at every tick.
         self._plan = plan
         layout, windows = plan.layout, plan.windows
         self._schema = Schema(tuple(dict.fromkeys(layout.columns)))
-        self._parts = tuple(f"basic window {j}" for j in range(windows.most))
+        self._parts = windows.names
         self._present = windows.extents_s > 0
         self._cheapest = int(np.argmin(plan.utilities)) // (len(layout.sizes) + 1)
         # One row per window and class; tuples of neither stream have the last one.
