@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -111,3 +112,12 @@ def test_what_is_not_documented_is_found() -> None:
     assert not is_described("Bare", Bare)
     assert not any(map(runs, docstrings(skipped)))
     assert any(map(runs, docstrings(families.Outcome)))
+
+
+@pytest.mark.parametrize("page", ["runtime.md", "keys.md"])
+def test_the_examples_of_a_page_run(page: str) -> None:
+    failed, tried = doctest.testfile(
+        str(Path(__file__).parents[1] / "docs" / page), module_relative=False
+    )
+    assert tried > 5
+    assert not failed

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import importlib
 import importlib.util
 import logging
 import os
@@ -23,8 +22,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 MOST_S = 300.0
+_tried: set[str] = set()
 _loaded: set[str] = set()
 log = logging.getLogger(__name__)
 
@@ -38,23 +39,31 @@ def at_hand(name: str) -> Iterator[None]:
     if name in _loaded:
         yield
         return
-    if not _marker(name).exists() and not _compile_elsewhere(name):
-        forget_stale(name)
+    if name not in _tried and not _marker(name).exists():
+        _tried.add(name)
+        if not _compile_elsewhere(name):
+            forget_stale(name)
     with undisturbed():
         yield
     mark(name)
 
 
 def forget_stale(name: str) -> None:
-    """Remove what other code left in the cache for a family; nothing if there is its marker."""
+    """Remove what other code left in the cache for a family; nothing if there is its marker.
+
+    By the names of the files: importing the modules would read what they hold.
+    """
     if _marker(name).exists():
         return
-    importlib.import_module(f"planning.{name}.shedder")
-    modules = [module for key, module in sys.modules.items() if key.startswith("planning.")]
-    for thing in [thing for module in modules for thing in vars(module).values()]:
-        file = getattr(getattr(thing, "_cache", None), "_cache_file", None)
-        if file is not None:
-            Path(file._index_path).unlink(missing_ok=True)
+    from numba.core import caching
+
+    numba: Any = caching
+    shared = (os.environ.get("NUMBA_CACHE_DIR"), numba.AppDirs("numba", False).user_cache_dir)
+    for folder in {source.parent for source in _sources(name)}:
+        own = numba._CacheLocator.get_suitable_cache_subpath(str(folder / "any.py"))
+        places = [folder / "__pycache__", *(Path(root) / own for root in shared if root)]
+        for index in (index for place in places for index in place.glob("*.nbi")):
+            index.unlink(missing_ok=True)
 
 
 def mark(name: str) -> None:
@@ -63,6 +72,9 @@ def mark(name: str) -> None:
     marker = _marker(name)
     try:
         marker.parent.mkdir(parents=True, exist_ok=True)
+        for other in marker.parent.glob(f"headgate-{name}-*.compiled"):
+            if other != marker:  # what other code compiled has been overwritten
+                other.unlink(missing_ok=True)
         marker.touch()
     except OSError:
         pass  # the next start looks for it in vain, and finds all in the cache
@@ -87,10 +99,12 @@ def undisturbed() -> Iterator[None]:
 
 def _compile_elsewhere(name: str) -> bool:
     """Return whether another process has filled the cache."""
+    if not sys.executable:
+        return False
     path = os.pathsep.join(entry for entry in sys.path if entry)
     try:
         subprocess.run(
-            [sys.executable, "-m", "planning.runtime.warm", name],
+            [sys.executable, "-m", "planning.runtime.warm", "--offer-only", name],
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -106,14 +120,22 @@ def _compile_elsewhere(name: str) -> bool:
 @cache
 def _marker(name: str) -> Path:
     """Return the file that says that a family is compiled, by this version for these libraries."""
-    folder = os.environ.get("NUMBA_CACHE_DIR") or str(Path(__file__).parent / "__pycache__")
-    spec = importlib.util.find_spec(f"planning.{name}")
-    room = Path((spec and spec.origin) or __file__).parent
-    sources = sorted([*room.rglob("*.py"), *Path(__file__).parents[1].glob("*.py")])
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if not folder:
+        folder = str(Path(__file__).parent / "__pycache__")
+        if not os.access(Path(folder).parent, os.W_OK):  # Numba then uses a folder of the user
+            folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     from importlib import metadata
 
     libraries = [metadata.version(library) for library in ("numba", "numpy", "llvmlite")]
     digest = hashlib.sha256("|".join([sys.version, *libraries]).encode())
-    for path in sources:
+    for path in _sources(name):
         digest.update(path.read_bytes())
     return Path(folder) / f"headgate-{name}-{digest.hexdigest()[:16]}.compiled"
+
+
+def _sources(name: str) -> list[Path]:
+    """Return the files of a family and of what all families share."""
+    spec = importlib.util.find_spec(f"planning.{name}")
+    room = Path((spec and spec.origin) or __file__).parent
+    return sorted([*room.rglob("*.py"), *Path(__file__).parents[1].glob("*.py")])

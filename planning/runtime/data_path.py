@@ -142,7 +142,10 @@ class DataPath:
         published, prepared = ready
         shedder = prepared.shedder
         if self._shedder is not None and type(self._shedder) is type(shedder):
-            shedder.adopt(self._shedder)
+            try:
+                shedder.adopt(self._shedder)
+            except Exception as error:
+                self._failed("the new plan starts without what the old one knew", error)
         self._taken, self._shedder = ready, shedder
         self._schema = shedder.schema.also(self.key)
         self._uniform.parts = self.parts or shedder.parts
@@ -154,7 +157,8 @@ class DataPath:
 
     def _is_plain(self, item: Any) -> bool:
         """Whether the family's own way with single items will do."""
-        if self._shedder is None or self._shedder.parts or self._shadow or self.client.expired:
+        self.counters.expired = int(self.client.expired)
+        if self._shedder is None or self._shedder.parts or self._shadow or self.counters.expired:
             return False
         names = self._schema.columns
         if type(item) is tuple:

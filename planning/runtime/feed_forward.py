@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 
 from planning.errors import check_between
@@ -249,6 +250,7 @@ class CpuShare(FeedForwardThrottle):
         check_between("share", share, 0.0, 1.0, open_low=True)
         super().__init__(share, window_s=window_s, slack=share if slack_s is None else slack_s)
         self.unit_cost_s = positive("unit_cost_s", unit_cost_s)
+        self._lock = threading.Lock()  # the operator reports from a thread of its own
 
     def before(self, now_s: float, offered: float) -> float:
         """Return the share of a batch that the plan is asked for."""
@@ -260,12 +262,14 @@ class CpuShare(FeedForwardThrottle):
 
     def after(self, passed: float, cut: float = 0.0) -> None:
         """Pay for what passed at the cost known so far; :meth:`served` settles the rest."""
-        super().after(passed * self.unit_cost_s, cut * self.unit_cost_s)
+        with self._lock:
+            super().after(passed * self.unit_cost_s, cut * self.unit_cost_s)
 
     def served(self, units: float, busy_s: float) -> None:
         """Record ``units`` of work done in ``busy_s`` seconds of processor time."""
         if not (units > 0 and busy_s >= 0 and math.isfinite(busy_s)):
             return
-        self._bucket.spend(busy_s - units * self.unit_cost_s)
-        learned = max(busy_s / units, 1e-12) - self.unit_cost_s
-        self.unit_cost_s += self.SMOOTHING * learned
+        with self._lock:
+            self._bucket.spend(busy_s - units * self.unit_cost_s)
+            learned = max(busy_s / units, 1e-12) - self.unit_cost_s
+            self.unit_cost_s += self.SMOOTHING * learned

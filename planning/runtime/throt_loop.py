@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 from planning.errors import InvalidInput, check_between
 from planning.runtime.throttle import Throttle, positive
@@ -56,6 +57,7 @@ class ThrotLoop(Throttle):
         self.max_step = max_step
         self.load: float = 1.0
         self.queue = 0
+        self._lock = threading.Lock()  # the server reports from a thread of its own
         self._started_s: float | None = None
         self._entered = 0.0
         self._served = 0
@@ -64,9 +66,10 @@ class ThrotLoop(Throttle):
 
     def served(self, items: int, busy_s: float) -> None:
         """Record ``items`` served in ``busy_s`` seconds of work, not counting waiting."""
-        self._served += items
-        self._busy_s += busy_s
-        self.queue = max(0, self.queue - items)
+        with self._lock:
+            self._served += items
+            self._busy_s += busy_s
+            self.queue = max(0, self.queue - items)
 
     def before(self, now_s: float, offered: float) -> float:
         """Return the load; it is adjusted once per period."""
@@ -78,7 +81,8 @@ class ThrotLoop(Throttle):
                 self._service_per_s = self._served / self._busy_s
             if self._service_per_s > 0:
                 self.step(self._entered / elapsed, self._service_per_s)
-            self._started_s, self._entered, self._served, self._busy_s = now_s, 0, 0, 0.0
+            with self._lock:
+                self._started_s, self._entered, self._served, self._busy_s = now_s, 0, 0, 0.0
         return self.load
 
     def allowed(self) -> int:
@@ -87,8 +91,9 @@ class ThrotLoop(Throttle):
 
     def after(self, passed: float, cut: float = 0.0) -> None:
         """Record what entered the queue; what its limit cut would have entered, too."""
-        self._entered += passed + cut
-        self.queue += math.ceil(passed)
+        with self._lock:
+            self._entered += passed + cut
+            self.queue += math.ceil(passed)
 
     def step(self, arrivals_per_s: float, service_per_s: float) -> float:
         """Adjust for one period with arrival rate lambda and service rate mu.

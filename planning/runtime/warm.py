@@ -44,8 +44,10 @@ class Warmed:
         return f"{self.family}: {self.seconds:.1f} s, {what}"
 
 
-def warm(names: Sequence[str] = ()) -> Iterator[Warmed]:
+def warm(names: Sequence[str] = (), *, offer_only: bool = False) -> Iterator[Warmed]:
     """Compile what the shedders of these families (all by default) need, family by family.
+
+    With ``offer_only``, without what only the join operator itself needs (``push``).
 
     >>> next(warm(["sieve"]))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -62,8 +64,9 @@ def warm(names: Sequence[str] = ()) -> Iterator[Warmed]:
                 from planning.runtime.preparing import prepare
 
                 forget_stale(name)
+                options = {"engine": True} if name == "joins" and not offer_only else {}
                 for plan in plans(name):
-                    prepare(plan, name)
+                    prepare(plan, name, options=options)
                 mark(name)
         except OSError as error:
             raise _not_cached(place, error) from error
@@ -114,17 +117,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Warm the families on the command line, or all."""
     parser = argparse.ArgumentParser(prog="python -m planning.runtime.warm", description=__doc__)
     parser.add_argument("family", nargs="*", help=", ".join(families.NAMES) + "; all by default")
+    parser.add_argument("--offer-only", action="store_true", help="leave out the join operator")
+    given = parser.parse_args(argv)
     try:
-        report(parser.parse_args(argv).family)
+        report(given.family, offer_only=given.offer_only)
     except PlanningError as error:
         print(f"headgate: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def report(names: Sequence[str]) -> None:
+def report(names: Sequence[str], *, offer_only: bool = False) -> None:
     """Warm families and print a line for each."""
-    for warmed in warm(names):
+    for warmed in warm(names, offer_only=offer_only):
         print(warmed, flush=True)
     print(f"cache: {cache_place()}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import random
 import struct
@@ -11,7 +10,6 @@ import sys
 import uuid
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -339,10 +337,3 @@ def test_importing_is_light() -> None:
     )
     call = [sys.executable, "-c", script]
     assert subprocess.run(call, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_the_page_is_right() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert tried > 5
-    assert not failed

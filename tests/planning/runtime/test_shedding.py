@@ -512,3 +512,20 @@ def test_the_sifter_sheds_with_a_published_plan(house, client):
     assert shedder.offer(BATCH).all()
     assert shedder.version == 2
     assert counts(shedder) == (10_004, kept + 4, 10_000 - kept)
+
+
+def test_a_plan_whose_predecessor_cannot_be_adopted_starts_anew(house, client, monkeypatch):
+    house.publish("one")
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    shedder.offer(BATCH)
+    house.publish("two", cuts=(0.0, 0.8))
+    client.poll()
+
+    def fails(self, old):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(type(shedder.shedder), "adopt", fails)
+    for _ in range(2):
+        assert shedder.offer(BATCH).tolist() == [False, False, False, True]
+    assert (shedder.version, shedder.counters.errors) == (2, 1)
