@@ -19,8 +19,9 @@ import pyarrow as pa
 from benchmarks.rows import Row, best_of, measure, row
 from planning import families
 from planning.artifacts import SigningKey, Store, TrustedKeys
-from planning.examples import demo_plan, demo_samples, demo_store
-from planning.runtime import PlanClient, RunningShedder
+from planning.batches import read
+from planning.examples import demo_definition, demo_plan, demo_samples, demo_store
+from planning.runtime import FeedForwardThrottle, PlanClient, RunningShedder
 
 ROWS = 500
 SWAPS = 100
@@ -28,10 +29,11 @@ MOST_P999_S = 0.010
 MOST_LONGEST_S = 0.050
 MOST_IMPORT = 2.0
 MOST_START = 4.0
+LEAST_USED = 0.95
 
 
 def run(quick: bool) -> list[Row]:
-    return measure([imports, warm_starts, cold_starts, keyed_batches], quick)
+    return measure([imports, warm_starts, cold_starts, capacity, keyed_batches], quick)
 
 
 def cold_starts(quick: bool) -> list[Row]:
@@ -165,6 +167,56 @@ def imports(quick: bool) -> list[Row]:
     return rows
 
 
+def capacity(quick: bool) -> list[Row]:
+    """Offer demo samples beyond a capacity: how much of it is used, and whether it ever exceeds."""
+    rows = []
+    for family in families.NAMES:
+        used, excess = _used(family, 50 if quick else 500)
+        promised = family in ("sifter", "fit")
+        rows.append(
+            row(
+                f"{family}: capacity used under twice the load (lira: a seventh of the positions), "
+                "and worst excess over capacity x time",
+                f"{'>= 95 %' if promised else 'reported'}, <= slack",
+                f"{100 * used:.1f} %, {excess:.2f} of the slack",
+                (used >= LEAST_USED or not promised) and excess <= 1.0 + 1e-9,
+            )
+        )
+    return rows
+
+
+def _used(family: str, batches: int) -> tuple[float, float]:
+    now = [0.0]
+    client = _client(family)
+    samples = demo_samples(family)
+    rows = 100
+    probe = RunningShedder(client)
+    probe.offer({name: column[:rows] for name, column in samples.items()})
+    assert probe.shedder is not None
+    offered = probe.shedder.units(read(samples, probe.shedder.schema))
+    per_s = offered / len(next(iter(samples.values()))) * rows / 0.01
+    throttle = FeedForwardThrottle(per_s / (7.0 if family == "lira" else 2.0))
+    shedder = RunningShedder(client, throttle, clock=lambda: now[0])
+    spent, passed = throttle.after, []
+
+    def after(units: float, cut: float = 0.0) -> None:
+        passed.append(units)
+        spent(units, cut)
+
+    throttle.after = after  # type: ignore[method-assign]
+    size = len(next(iter(samples.values())))
+    for tick in range(batches):
+        now[0] = tick / 100
+        index = np.arange(tick * rows, tick * rows + rows) % size
+        shedder.offer({name: column[index] for name, column in samples.items()})
+    units, times = np.array(passed), np.arange(batches) / 100
+    flow = np.cumsum(units) - throttle.capacity_per_s * times
+    excess = (flow - np.minimum.accumulate(flow - units)).max()
+    late = times >= times[-1] / 5  # the slack that is saved up at first is not counted
+    used = units[late].sum() / (throttle.capacity_per_s * np.count_nonzero(late) / 100)
+    return float(used), float(excess / throttle.slack)
+
+
 def keyed_batches(quick: bool) -> list[Row]:
     """Compare batches with a key to batches without one, through the running shedder."""
     items = 200_000 if quick else 1_000_000
@@ -193,10 +245,14 @@ def keyed_batches(quick: bool) -> list[Row]:
 
 
 def _running(**options: Any) -> RunningShedder:
-    store, _ = demo_store("sifter")
-    client = PlanClient(store, "ticks", node="bench")
+    return RunningShedder(_client("sifter"), load=0.5, **options)
+
+
+def _client(family: str) -> PlanClient:
+    store, _ = demo_store(family)
+    client = PlanClient(store, demo_definition(family).stream, node="bench")
     client.poll()
-    return RunningShedder(client, load=0.5, **options)
+    return client
 
 
 def _seconds(script: str, folder: Path) -> float:

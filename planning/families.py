@@ -56,15 +56,13 @@ from planning.errors import Mistake
 from planning.pacing import UNLIMITED
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
     from upath import UPath
 
     from planning.batches import Batch, Schema
     from planning.home import Home
     from planning.sections import Attribute, FamilyParameters, Gate, Queries, Samples, Validity
-    from planning.shedder import Decision
+    from planning.shedder import Decision, Draws
 
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
 SOLVER_STATUS = r"exact|within \d[\d.e-]*( expected)?|heuristic"
@@ -216,12 +214,7 @@ class Shedder(Protocol):
         """Decide on one item, or on every part of it."""
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on a batch that has been read, by keys if it has draws, within a limit."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from planning.pacing import UNLIMITED
 AnyPlan = TypeVar("AnyPlan")
 AnySetting = TypeVar("AnySetting")
 AnyLoad = TypeVar("AnyLoad")
+Draws: TypeAlias = "NDArray[np.uint32] | None"
+"""One number per item from the hash of its key, if there is one (:mod:`planning.keys`)."""
 
 
 class Decision(NamedTuple):
@@ -100,12 +102,7 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 
     @abstractmethod
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on a batch that has been read.
 

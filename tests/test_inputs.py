@@ -108,6 +108,13 @@ def running(store: Store, state: str, **options: Any) -> RunningShedder:
     return RunningShedder(client, load=0.4, **options)
 
 
+def parts_of(store: Store) -> tuple[str, ...]:
+    shedder = running(store, "in force")
+    shedder.offer([])
+    assert shedder.shedder is not None
+    return shedder.shedder.parts
+
+
 def columns_for(name: str, store: Store) -> Columns:
     shedder = running(store, "in force")
     shedder.offer([])
@@ -128,10 +135,7 @@ def test_every_form_gives_the_same_decisions(
     stores: dict[str, Store], name: str, state: str
 ) -> None:
     columns = columns_for(name, stores[name])
-    parts = running(stores[name], "in force")
-    parts.offer([])
-    assert parts.shedder is not None
-    named = {"parts": parts.shedder.parts}
+    named = {"parts": parts_of(stores[name])}
     expected = running(stores[name], state, **named).offer(columns)
     assert 0 < expected.sum() < expected.size
     for form, build in FORMS.items():
@@ -153,10 +157,7 @@ def test_what_cannot_be_read_is_refused_and_counted(
 ) -> None:
     columns = columns_for(name, stores[name])
     first = next(iter(columns))
-    shape = running(stores[name], "in force")
-    shape.offer([])
-    assert shape.shedder is not None
-    parts = shape.shedder.parts
+    parts = parts_of(stores[name])
     bad: dict[str, tuple[Any, int]] = {
         "nothing": (None, 0),
         "a number": (7, 0),
@@ -210,10 +211,7 @@ def test_a_definition_names_family_and_parts(stores: dict[str, Store], name: str
 def test_masks_have_one_shape_in_every_state(
     stores: dict[str, Store], name: str, state: str
 ) -> None:
-    shape = running(stores[name], "in force")
-    shape.offer([])
-    assert shape.shedder is not None
-    parts = shape.shedder.parts
+    parts = parts_of(stores[name])
     shedder = running(stores[name], state, family=name, parts=parts)
     for empty in ([], {}, None, np.zeros((0, 4)), pd.DataFrame(), pa.table({}), pl.DataFrame()):
         assert shedder.offer(empty).shape == ((0, len(parts)) if parts else (0,))

@@ -28,7 +28,7 @@ from planning.attributes.receiver import Sent
 from planning.batches import Batch, Refusal, Schema
 from planning.columns import Encoded, encode, is_arrow
 from planning.pacing import UNLIMITED
-from planning.shedder import BaseShedder, Decision
+from planning.shedder import BaseShedder, Decision, Draws
 
 NO_NUMBERS = np.empty(0, dtype=np.int64)
 
@@ -180,12 +180,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return self._read_ahead.units
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on a batch that has been read; return which attribute of which tuple is sent.
 

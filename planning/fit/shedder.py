@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planning import batches
 from planning.arrays import BoolArray, IntArray
@@ -24,7 +23,7 @@ from planning.batches import Batch, Schema
 from planning.fit.network import Rates, graph
 from planning.fit.plan import Plan
 from planning.pacing import ONE, UNLIMITED, spread_credits
-from planning.shedder import BaseShedder, Decision, ItemCounters
+from planning.shedder import BaseShedder, Decision, Draws, ItemCounters
 
 SCHEMA = Schema((), any_of=("arc", "element", "stream", "input"))
 
@@ -145,12 +144,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         return dict(zip(inputs, most.tolist(), strict=True))
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on a batch that has been read; beyond ``most``, the least valuable items go first.
 

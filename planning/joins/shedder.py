@@ -20,7 +20,7 @@ from planning.joins.control import Controller, Limits
 from planning.joins.model import Tuples
 from planning.joins.plan import Plan, Setting
 from planning.pacing import ONE, ONE_BITS, UNLIMITED
-from planning.shedder import BaseShedder, Decision
+from planning.shedder import BaseShedder, Decision, Draws
 
 if TYPE_CHECKING:
     from planning.joins.control.governed import GovernedJoin
@@ -257,12 +257,7 @@ Limits`. With a budget the load follows by itself at every tick.
         return int((stream == 0).sum() * present[1] + (stream == 1).sum() * present[0])
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide which basic windows each tuple is to be compared with.
 

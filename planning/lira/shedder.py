@@ -34,7 +34,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.batches import Batch, Refusal, Schema
@@ -44,7 +43,7 @@ from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
 from planning.lira.memory import Fleet
 from planning.lira.plan import Plan, Setting
 from planning.pacing import UNLIMITED
-from planning.shedder import BaseShedder, Decision
+from planning.shedder import BaseShedder, Decision, Draws
 
 SCHEMA = Schema(("object_id", "time", "x", "y"))
 PERIOD = 200  # reports due between two corrections, at least
@@ -172,12 +171,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self.set_load(load)
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on positions in their order: True where one is reported.
 

@@ -38,7 +38,7 @@ class RateMonitor(Throttle):
     >>> for second in range(8):
     ...     rates = monitor.before(float(second), {"i1": 100 + 10 * second, "i2": 50})
     >>> {name: round(rate, 6) for name, rate in rates.items()}
-    {'i1': 180.0, 'i2': 50.0}
+    {'i1': 170.0, 'i2': 50.0}
     """
 
     per_input = True

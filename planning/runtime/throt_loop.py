@@ -33,10 +33,10 @@ class ThrotLoop(Throttle):
     >>> throttle = ThrotLoop(max_queue=250, period_s=1.0)
     >>> for second in range(2):
     ...     load = throttle.before(float(second), offered=200)
-    ...     throttle.after(passed=200)
+    ...     throttle.after(passed=round(200 * load))
     ...     throttle.served(items=100, busy_s=1.0)
     >>> round(throttle.before(2.0, offered=200), 3), throttle.queue, throttle.allowed()
-    (0.498, 200, 49)
+    (0.496, 100, 149)
     """
 
     def __init__(

@@ -32,7 +32,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.batches import Batch, Refusal, Schema
 from planning.errors import InvalidInput
 from planning.pacing import ONE, UNLIMITED, spread_credits
-from planning.shedder import BaseShedder, Decision, ItemCounters
+from planning.shedder import BaseShedder, Decision, Draws, ItemCounters
 from planning.sifter import kernels, lookup
 from planning.sifter.lookup.kernels import descend, find_cells, find_common, mark_pinned
 from planning.sifter.lookup.single import Single
@@ -194,12 +194,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return decision.keep, decision.weight
 
     def decide(
-        self,
-        batch: Batch,
-        *,
-        draws: NDArray[np.uint32] | None = None,
-        most: int = UNLIMITED,
-        weighted: bool = False,
+        self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False
     ) -> Decision:
         """Decide on a batch that has been read.
 

@@ -25,7 +25,7 @@ from planning.runtime import PlanClient, RunningShedder
 home = Home.at(sys.argv[1])
 trusted = TrustedKeys.load(home.keys)
 client = PlanClient(home.plans, "ticks", trusted=trusted, node="edge-1")
-shedder = RunningShedder(client, load=0.5)
+shedder = RunningShedder(client, load=0.5, fallback="pass")
 rng = np.random.default_rng(7)
 shown = None
 while True:
