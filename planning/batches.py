@@ -214,7 +214,9 @@ def column_of(values: Any) -> Any:
     if source == "pandas":
         values = _from_pandas(values)
     elif source == "polars":
-        values = values.to_numpy()
+        # With nulls, floats would make one number of two beyond 2**53.
+        exact = values.null_count() and values.dtype.is_integer()
+        values = values.to_list() if exact else values.to_numpy()
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
         values = values.data.astype(object)

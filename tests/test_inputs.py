@@ -252,3 +252,20 @@ def test_values_that_are_no_numbers_do_not_spoil_a_batch(
 def test_numbers_and_times_come_out_alike(given: Any, seconds: float) -> None:
     read = batches.read({"t": given}, batches.Schema(("t",)))
     np.testing.assert_array_equal(read.numbers("t"), [seconds])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [2**53, None, 2**53 + 1],
+        pl.Series([2**53, None, 2**53 + 1]),
+        pd.Series([2**53, None, 2**53 + 1], dtype="Int64"),
+        pa.array([2**53, None, 2**53 + 1]),
+    ],
+)
+def test_large_numbers_with_nulls_stay_apart(stores: dict[str, Store], ids: Any) -> None:
+    shedder = running(stores["lira"], "in force")
+    shedder.offer({"object_id": ids, "time": [0.0] * 3, "x": [1.0] * 3, "y": [1.0] * 3})
+    assert shedder.shedder is not None
+    counters: Any = shedder.shedder.counters
+    assert (counters.objects, counters.invalid) == (2, 1)
