@@ -185,6 +185,19 @@ def capacity(quick: bool) -> list[Row]:
     return rows
 
 
+class Recording(FeedForwardThrottle):
+    """Remembers what passed of every batch."""
+
+    def __init__(self, capacity_per_s: float) -> None:
+        super().__init__(capacity_per_s)
+        self.passed: list[float] = []
+
+    def after(self, passed: float, cut: float = 0.0) -> None:
+        """Remember, then account as usual."""
+        self.passed.append(passed)
+        super().after(passed, cut)
+
+
 def _used(family: str, batches: int) -> tuple[float, float]:
     now = [0.0]
     client = _client(family)
@@ -195,21 +208,14 @@ def _used(family: str, batches: int) -> tuple[float, float]:
     assert probe.shedder is not None
     offered = probe.shedder.units(read(samples, probe.shedder.schema))
     per_s = offered / len(next(iter(samples.values()))) * rows / 0.01
-    throttle = FeedForwardThrottle(per_s / (7.0 if family == "lira" else 2.0))
+    throttle = Recording(per_s / (7.0 if family == "lira" else 2.0))
     shedder = RunningShedder(client, throttle, clock=lambda: now[0])
-    spent, passed = throttle.after, []
-
-    def after(units: float, cut: float = 0.0) -> None:
-        passed.append(units)
-        spent(units, cut)
-
-    throttle.after = after  # type: ignore[method-assign]
     size = len(next(iter(samples.values())))
     for tick in range(batches):
         now[0] = tick / 100
         index = np.arange(tick * rows, tick * rows + rows) % size
         shedder.offer({name: column[index] for name, column in samples.items()})
-    units, times = np.array(passed), np.arange(batches) / 100
+    units, times = np.array(throttle.passed), np.arange(batches) / 100
     flow = np.cumsum(units) - throttle.capacity_per_s * times
     excess = (flow - np.minimum.accumulate(flow - units)).max()
     late = times >= times[-1] / 5  # the slack that is saved up at first is not counted

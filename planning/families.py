@@ -234,6 +234,14 @@ class Shedder(Protocol):
         """Return the mask that keeps nothing of so many items."""
 
 
+@runtime_checkable
+class CountsInputs(Protocol):
+    """Optional: a shedder of a plan over rates, which can say what arrived of each input."""
+
+    def arrivals(self, batch: Batch) -> dict[str, int]:
+        """Return how many items of each input a batch holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a plan did to a stream at one load, compared with random dropping.

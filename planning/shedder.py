@@ -6,7 +6,9 @@ A family's ``Shedder`` in ``planning/<family>/shedder.py`` derives from :class:`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -51,6 +53,9 @@ class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):
 
     WEIGHTED: ClassVar[bool] = False
     """Whether a kept item has a probability of being kept, so that it can carry a weight."""
+
+    EVERYTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Options with which a shedder uses all that the family compiles."""
 
     _plan: AnyPlan
     _setting: AnySetting

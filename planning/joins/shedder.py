@@ -9,6 +9,7 @@ the data.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,6 +100,7 @@ Limits`. With a budget the load follows by itself at every tick.
     (0.1, True)
     """
 
+    EVERYTHING = MappingProxyType({"engine": True})
     UNIT = "basic windows"
 
     def __init__(

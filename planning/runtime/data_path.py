@@ -21,7 +21,7 @@ from planning import batches, keys
 from planning.arrays import BoolArray, FloatArray
 from planning.artifacts import Published
 from planning.batches import Batch, Refusal, Schema
-from planning.families import Shedder
+from planning.families import CountsInputs, Shedder
 from planning.runtime.budget import SharedBudget
 from planning.runtime.client import PlanClient
 from planning.runtime.counters import Counters
@@ -161,9 +161,14 @@ class DataPath:
         if self._shedder is None or self._shedder.parts or self._shadow or self.counters.expired:
             return False
         names = self._schema.columns
-        if type(item) is tuple:
-            return len(item) == len(names) > 0
-        return type(item) is dict and len(names) > 0 and all(name in item for name in names)
+        if type(item) is dict:
+            item = tuple(item.get(name) for name in names)
+        # Anything but numbers is read as a batch, where it can be refused and counted.
+        return (
+            type(item) is tuple
+            and len(item) == len(names) > 0
+            and all(type(value) is float or type(value) is int for value in item)
+        )
 
     def _one(self, item: Any) -> bool:
         assert self._shedder is not None
@@ -325,8 +330,9 @@ class DataPath:
         """Return what the throttle is told about a batch."""
         if not self.throttle.per_input:
             return units
-        arrivals = getattr(self._shedder, "arrivals", None)
-        return arrivals(read) if arrivals is not None and read is not None else {}
+        if read is None or not isinstance(self._shedder, CountsInputs):
+            return {}
+        return self._shedder.arrivals(read)
 
     def _cast_shadow(self, candidate: Shedder, load: Any, read: Batch, keep: BoolArray) -> None:
         try:

@@ -16,7 +16,7 @@ import numpy as np
 from planning import batches, families, keys
 from planning.arrays import FloatArray
 from planning.errors import ArtifactError
-from planning.families import PassesFraction, Plan, Shedder
+from planning.families import CountsInputs, PassesFraction, Plan, Shedder
 
 LOADS = (0.0, 0.05, 0.3, 0.5, 0.8, 1.0)
 ROWS = 64
@@ -110,7 +110,7 @@ def forms(columns: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _rates(shedder: Shedder, batch: batches.Batch) -> tuple[Mapping[str, float], ...]:
-    if not hasattr(shedder, "arrivals"):
+    if not isinstance(shedder, CountsInputs):
         return ()
     return ({name: float(count) for name, count in shedder.arrivals(batch).items()},)
 

@@ -64,7 +64,8 @@ def warm(names: Sequence[str] = (), *, offer_only: bool = False) -> Iterator[War
                 from planning.runtime.preparing import prepare
 
                 forget_stale(name)
-                options = {"engine": True} if name == "joins" and not offer_only else {}
+                shedder: Any = families.family(name).room("shedder").Shedder
+                options = {} if offer_only else shedder.EVERYTHING
                 for plan in plans(name):
                     prepare(plan, name, options=options)
                 mark(name)

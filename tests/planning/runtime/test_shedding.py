@@ -243,92 +243,6 @@ def test_a_family_may_shed_parts_of_items(house, client, monkeypatch):
     assert counts(shedder) == (4, 3, 1)
 
 
-def test_a_plan_that_cannot_be_used_changes_nothing(house, client):
-    house.publish("one")
-    client.poll()
-    shedder = RunningShedder(client, load=0.5)
-    shedder.offer(BATCH)
-    before, in_force = shedder.counters.snapshot(), shedder.shedder
-    house.publish("unusable")
-    assert not client.poll()
-    assert (client.version, client.current.manifest.version) == (1, 1)
-    assert client.refused == {2: "this plan cannot be used"}
-    for _ in range(3):
-        assert shedder.offer(BATCH).tolist() == [False, False, True, True]
-    assert shedder.shedder is in_force
-    after = shedder.counters.snapshot()
-    changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"offered", "kept", "dropped"}
-    assert shedder.status()["refused_reason"] == "this plan cannot be used"
-    house.publish("three", cuts=(0.0, 0.8))
-    client.poll()
-    assert shedder.offer(BATCH).tolist() == [False, False, False, True]
-    assert shedder.version == 3
-
-
-def test_a_thousand_refused_versions_change_nothing(house, client):
-    house.publish("one")
-    client.poll()
-    shedder = RunningShedder(client, load=0.5)
-    shedder.offer(BATCH)
-    before, in_force = shedder.counters.snapshot(), shedder.shedder
-    for number in range(1000):
-        version = house.publish("unusable").version
-        if number % 3 == 1:
-            house.store.manifest_path("ticks", version).write_bytes(b"rot")
-        elif number % 3 == 2:
-            manifest = house.store.manifest_path("ticks", version)
-            manifest.unlink()
-            manifest.mkdir()
-        if number % 100 == 99:
-            assert not client.poll()
-    assert (client.version, client.refusals, len(client.refused)) == (1, 1000, 1000)
-    reasons = Counter(
-        reason.split(";")[0].split("(")[0][-40:] for reason in client.refused.values()
-    )
-    assert reasons["this plan cannot be used"] == 334
-    assert all(client.refused.values())
-    assert shedder.shedder is in_force
-    assert shedder.counters.snapshot() == before
-    assert shedder.snapshot()["refused_plans"] == 1000
-    client.poll()
-    assert client.refusals == 1000  # each is counted once
-    house.publish("good", cuts=(0.0, 0.8))
-    assert client.poll()
-    shedder.offer(BATCH)
-    assert shedder.version == 1002
-
-
-def test_a_restarted_node_takes_the_newest_sound_version(house):
-    house.publish("one")
-    house.publish("two", cuts=(0.0, 0.8))
-    house.publish("unusable")
-    for attach_first in (True, False):
-        client = PlanClient(house.store, "ticks", node="edge-1", clock=house.clock)
-        if attach_first:
-            shedder = RunningShedder(client, load=0.5)
-            client.poll()
-        else:
-            client.poll()
-            shedder = RunningShedder(client, load=0.5)
-        assert shedder.offer(BATCH).tolist() == [False, False, False, True]
-        assert (client.version, shedder.version) == (2, 2)
-        assert client.refused == {3: "this plan cannot be used"}
-
-
-def test_a_plan_of_another_family_or_other_parts_is_refused(house, client):
-    house.publish()
-    shedder = RunningShedder(client, load=0.5, family="sifter")
-    client.poll()
-    assert client.refused == {1: "family must be sifter, got a plan of tally"}
-    assert shedder.offer(BATCH).sum() == 2
-    other = PlanClient(house.store, "ticks", node="n", clock=house.clock)
-    named = RunningShedder(other, load=0.5, family="tally", parts=("a", "b"))
-    other.poll()
-    assert other.refused == {1: "parts must be a, b, got a plan of "}
-    assert named.offer(BATCH).shape == (4, 2)
-
-
 @pytest.mark.parametrize(
     ("fallback", "kept"), [("keep", [20, 20]), ("pass", [40, 40]), ("uniform", [20, 20])]
 )
@@ -529,3 +443,14 @@ def test_a_plan_whose_predecessor_cannot_be_adopted_starts_anew(house, client, m
     for _ in range(2):
         assert shedder.offer(BATCH).tolist() == [False, False, False, True]
     assert (shedder.version, shedder.counters.errors) == (2, 1)
+
+
+def test_a_single_item_that_cannot_be_read_is_counted_too(house, client):
+    house.publish()
+    client.poll()
+    shedder = RunningShedder(client, load=0.5)
+    for item in ({"value": "x"}, ("x",), {"valeu": 0.5}, (0.5, 0.5), {"value": object()}):
+        shedder.offer_one(item)
+    assert (shedder.counters.refused_items, shedder.counters.offered) == (5, 5)
+    assert [shedder.offer_one({"value": 0.9}), shedder.offer_one((0.1,))] == [True, False]
+    assert shedder.counters.refused_items == 5
