@@ -77,8 +77,8 @@ def _lived(folder: Path, family: str, swaps: int) -> tuple[dict[str, Any], dict[
     ]
     published = 1
     while processes[1].poll() is None:
-        acknowledged = [word.version for word in store.acknowledgements("bench")]
-        if acknowledged == [published] and published <= swaps:
+        in_force = [status.version for status in store.nodes("bench")]
+        if in_force == [published] and published <= swaps:
             _publish(store, signer, family)
             published += 1
         time.sleep(0.02)

@@ -7,6 +7,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 UNATTENDED_WIDTH = 110
 
@@ -24,7 +25,8 @@ def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> N
     console.print(table)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Text:
+    """Return a value as text, in which square brackets are no markup."""
     if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None else str(value)
+        return Text(f"{value:.4g}")
+    return Text("" if value is None else str(value))

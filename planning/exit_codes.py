@@ -1,8 +1,8 @@
 """What scripts see: the exit codes of the ``headgate`` command.
 
-0 done, 1 bad input or a rejected batch, 2 wrong usage, 3 nothing was published (the gate refused
-the plan, or nothing new had landed), 4 an artifact cannot be trusted, 5 the store cannot be
-reached, 6 no such plan.
+0 done, 1 bad input, a rejected batch, or nodes that do not follow (``nodes --check``), 2 wrong
+usage, 3 nothing was published (the gate refused the plan, or nothing new had landed), 4 an artifact
+cannot be trusted, 5 the store cannot be reached, 6 no such plan.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from planning.batches import Batch, Schema
     from planning.home import Home
     from planning.sections import Attribute, FamilyParameters, Gate, Queries, Samples, Validity
-    from planning.shedder import Decision, Draws
+    from planning.shedder import Decision, Draws, Measures
 
 NAMES = ("sifter", "lira", "attributes", "joins", "fit")
 SOLVER_STATUS = r"exact|within \d[\d.e-]*( expected)?|heuristic"
@@ -240,6 +240,43 @@ class CountsInputs(Protocol):
 
     def arrivals(self, batch: Batch) -> dict[str, int]:
         """Return how many items of each input a batch holds."""
+
+    def affordable(self, rates: Mapping[str, float]) -> float:
+        """Return the share of these rates that the busiest server can take, at most 1."""
+
+
+@runtime_checkable
+class ChargesMarks(Protocol):
+    """Optional: a shedder that must itself know which items are marked, and charges them.
+
+    Of other families the data path takes marked items out, and lowers the load for the rest.
+    """
+
+    def set_marks(self, fraction: float) -> None:
+        """Expect so many marked items, from the next load on."""
+
+    def decide_marked(
+        self,
+        batch: Batch,
+        marks: BoolArray,
+        *,
+        ahead: int,
+        draws: Draws = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide as ``decide`` does; marked items pass whole, or lose their mark in ``marks``.
+
+        After the batch ``ahead`` items come before the next one that is marked.
+        """
+
+
+@runtime_checkable
+class HasMeasures(Protocol):
+    """Optional: a shedder that can say what it does to each part of its stream."""
+
+    def measures(self) -> Measures:
+        """Return it; called while another thread decides: it only reads, and nobody waits."""
 
 
 @dataclass(frozen=True, slots=True)

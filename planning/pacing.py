@@ -42,6 +42,11 @@ class Pacer:
     def fraction(self, value: float) -> None:
         self._step = int(check_between("fraction", value, 0.0, 1.0) * ONE)
 
+    @property
+    def ahead(self) -> int:
+        """How many items come before the next one that is picked."""
+        return -(-(ONE - self._credit) // self._step) - 1 if self._step else UNLIMITED
+
     def next(self, count: int) -> BoolArray:
         """Return which of the next ``count`` items are picked."""
         credits = self._credit + self._step * np.arange(1, count + 1, dtype=np.int64)

@@ -6,7 +6,7 @@ A family's ``Shedder`` in ``planning/<family>/shedder.py`` derives from :class:`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
@@ -39,6 +39,19 @@ class Decision(NamedTuple):
     units: int
     cut: int = 0
     weight: FloatArray | None = None
+
+
+class Measures(NamedTuple):
+    """What a shedder does to each part of its stream, for metrics.
+
+    ``size`` is how much of the stream each part holds; where there are too many, the largest are
+    shown. ``values`` are by the names in :mod:`planning.runtime.metrics`, without ``part_``.
+    """
+
+    kind: str
+    names: Sequence[object]
+    size: NDArray[Any]
+    values: Mapping[str, NDArray[Any]]
 
 
 class BaseShedder(ABC, Generic[AnyPlan, AnySetting, AnyLoad]):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 # The first example of a test may import a family or compile its kernels.
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
+
+# What nodes remember is this run's own.
+os.environ["HEADGATE_MEMORY"] = tempfile.mkdtemp(prefix="headgate-memory-")
+atexit.register(shutil.rmtree, os.environ["HEADGATE_MEMORY"], ignore_errors=True)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STREAMS = REPOSITORY / "dags" / "streams"

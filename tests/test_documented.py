@@ -114,7 +114,7 @@ def test_what_is_not_documented_is_found() -> None:
     assert any(map(runs, docstrings(families.Outcome)))
 
 
-@pytest.mark.parametrize("page", ["runtime.md", "keys.md"])
+@pytest.mark.parametrize("page", ["runtime.md", "keys.md", "operate/metrics.md"])
 def test_the_examples_of_a_page_run(page: str) -> None:
     failed, tried = doctest.testfile(
         str(Path(__file__).parents[1] / "docs" / page), module_relative=False

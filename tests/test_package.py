@@ -127,8 +127,18 @@ def test_the_wheel_holds_the_product_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     packages = {name.partition("/")[0] for name in names}
     inside = {name for name in packages if not name.endswith(".dist-info")}
-    assert inside == {"planning", "spark_apps", "expectations", "headgate_airflow"}
-    for needed in ("headgate_airflow/templates/style.css", "planning/templates/report.html"):
+    assert inside == {
+        "planning",
+        "spark_apps",
+        "expectations",
+        "headgate_airflow",
+        "headgate_serve",
+    }
+    for needed in (
+        "headgate_airflow/templates/style.css",
+        "planning/templates/report.html",
+        "planning/runtime/leases/shares.lua",
+    ):
         assert needed in names
 
 

@@ -1,6 +1,5 @@
 """Published plans: manifest, encodings, signatures, and the store that keeps them."""
 
-from planning.artifacts.acknowledgement import Acknowledgement
 from planning.artifacts.history import Change, Check, Difference, Pruned, Report
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import (
@@ -13,11 +12,11 @@ from planning.artifacts.manifest import (
 )
 from planning.artifacts.reading import LastGood, Published, Reader
 from planning.artifacts.signing import UNVERIFIED, SigningKey, TrustedKeys, Unverified
+from planning.artifacts.status import Status
 from planning.artifacts.store import Store
 
 __all__ = [
     "UNVERIFIED",
-    "Acknowledgement",
     "Broken",
     "Change",
     "Check",
@@ -34,6 +33,7 @@ __all__ = [
     "Reader",
     "Report",
     "SigningKey",
+    "Status",
     "Store",
     "TrustedKeys",
     "Unverified",

@@ -2,7 +2,8 @@
 
 Local files are written under a temporary name, synced, and then given their name in one system
 call. Other file systems (object stores) always write an object in one piece; there, exclusive
-creation is the file system's own conditional write.
+creation is the file system's own conditional write. S3 has its own way where s3fs would look around
+first: one request per listing, reading, writing and deletion.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from planning.errors import ArtifactError, PlanningError, StoreError
+from planning.errors import ArtifactError, MissingExtra, PlanningError, StoreError
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -26,8 +28,16 @@ if TYPE_CHECKING:
 Location: TypeAlias = "str | os.PathLike[str] | UPath"
 TEMPORARY = ".tmp-"
 LOCK = ".lock"
-SMALL_BYTES = 16 * 2**20  # at most, of a manifest, an acknowledgement or a key
+SMALL_BYTES = 16 * 2**20  # at most, of a manifest, a status or a key
 PAYLOAD_BYTES = 256 * 2**20  # at most, of an encoded plan
+NO_BUCKET = "NoSuchBucket"
+CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict")  # another writer's object
+# A request to S3 fails after about 12 s if nobody answers, 35 s if the answer never comes.
+S3_LIMITS = {
+    "connect_timeout": 3,
+    "read_timeout": 10,
+    "retries": {"mode": "standard", "total_max_attempts": 3},
+}
 
 
 def folder(location: Location) -> UPath:
@@ -40,12 +50,19 @@ def folder(location: Location) -> UPath:
     from upath import UPath
 
     path = UPath(location)
-    return cast("UPath", local(path).absolute()) if is_local(path) else path
+    if is_local(path):
+        return cast("UPath", local(path).absolute())
+    return _bounded(path) if on_s3(path) else path
 
 
 def is_local(path: UPath) -> bool:
     """Whether ``path`` is on a file system of this machine."""
     return getattr(path, "protocol", "") in ("", "file", "local")
+
+
+def on_s3(path: UPath) -> bool:
+    """Whether ``path`` is on S3 or a store that speaks its protocol."""
+    return getattr(path, "protocol", "") in ("s3", "s3a")
 
 
 def local(path: UPath | Path) -> Path:
@@ -59,18 +76,20 @@ def reaching(path: UPath, doing: str, expected: tuple[type[Exception], ...] = ()
     try:
         yield
     except Exception as error:
-        if isinstance(error, (PlanningError, *expected)):
+        if isinstance(error, (PlanningError, *expected)) and _s3_code(error) != NO_BUCKET:
             raise
         detail = " ".join(str(error).split()) or type(error).__name__
         raise StoreError(
             f"{path} cannot be {doing} ({detail}); check that the store's path or URL is right "
-            "and mounted, that this user may use it, and that it has space left"
+            "and mounted or reachable, that this user may use it, and that it has space left"
         ) from error
 
 
 def names(path: UPath) -> list[str]:
     """Return the sorted names in a folder; none if the folder does not exist."""
     with reaching(path, "listed"):
+        if on_s3(path):
+            return _s3_names(path)
         if not is_local(path):
             # A client that polls must see what others published since its last look.
             path.fs.invalidate_cache()
@@ -78,13 +97,18 @@ def names(path: UPath) -> list[str]:
             return sorted(child.name for child in path.iterdir())
         except FileNotFoundError:
             return []
+        except NotADirectoryError:  # which an object store says of what does not exist
+            if is_local(path):
+                raise
+            return []
 
 
 def read(path: UPath, limit: int = SMALL_BYTES) -> bytes:
     """Return a file's bytes; a missing file raises ``FileNotFoundError``.
 
     What is not a regular file (a folder, a FIFO, a device) and what has more than ``limit`` bytes
-    is an :class:`ArtifactError` before a byte is read, so that no file can block or flood a reader.
+    is an :class:`ArtifactError` before a byte is read (on S3, before a byte more than ``limit`` and
+    one), so that no file can block or flood a reader.
     """
     with reaching(path, "read", expected=(FileNotFoundError,)):
         data = (_read_local if is_local(path) else _read_remote)(path, limit)
@@ -111,6 +135,8 @@ def replace(path: UPath, data: bytes, mode: int = 0o644) -> None:
 def create(path: UPath, data: bytes, mode: int = 0o644) -> bool:
     """Write a new file whole or not at all; return False if its name is taken."""
     with reaching(path, "created"):
+        if on_s3(path):
+            return _s3_create(path, data)
         try:
             if is_local(path):
                 _link(local(path), data, mode)
@@ -120,12 +146,14 @@ def create(path: UPath, data: bytes, mode: int = 0o644) -> bool:
             return False
         # Without conditional writes, one of two concurrent writers overwrites the other's file: the
         # one that does not read back its own bytes has lost.
-        return is_local(path) or path.fs.cat_file(path.path, 0, len(data) + 1) == data
+        return is_local(path) or path.fs.cat_file(path.path, start=0, end=len(data) + 1) == data
 
 
 def make(path: UPath) -> None:
-    """Create a folder and those above it, durably."""
+    """Create a folder and those above it, durably; S3 has none, and its buckets are not ours."""
     with reaching(path, "created"):
+        if on_s3(path):
+            return
         if not is_local(path):
             path.mkdir(parents=True, exist_ok=True)
             return
@@ -137,26 +165,29 @@ def make(path: UPath) -> None:
 
 
 def remove(path: UPath) -> bool:
-    """Delete a file; return False if no file is there."""
+    """Delete a file; return False if no file is there (S3 does not say)."""
     with reaching(path, "deleted"):
         try:
-            path.unlink()
+            path.fs.rm_file(path.path) if on_s3(path) else path.unlink()
         except (FileNotFoundError, IsADirectoryError):
             return False
         return True
 
 
 def age_s(path: UPath) -> float:
-    """Return the seconds since a file was last written; 0 if that is not known."""
+    """Return the seconds since a file was last written, on S3 by its clock; 0 if not known."""
     with reaching(path, "looked at"):
         try:
-            return max(0.0, time.time() - path.stat().st_mtime)
-        except (FileNotFoundError, NotImplementedError, AttributeError, TypeError):
+            age = _s3_age_s(path) if on_s3(path) else time.time() - path.stat().st_mtime
+            return max(0.0, age)
+        except (FileNotFoundError, NotImplementedError, AttributeError, TypeError, KeyError):
             return 0.0
 
 
 def sweep(path: UPath, older_than_s: float) -> int:
     """Delete the temporary files that killed writers left behind; return how many."""
+    if not is_local(path):
+        return 0
     left = [path / name for name in names(path) if name.startswith(TEMPORARY)]
     return sum(remove(file) for file in left if age_s(file) >= older_than_s)
 
@@ -195,13 +226,20 @@ def _read_local(path: UPath, limit: int) -> bytes:
 
 
 def _read_remote(path: UPath, limit: int) -> bytes:
+    if on_s3(path):
+        try:
+            return bytes(path.fs.cat_file(path.path, start=0, end=limit + 1))
+        except OSError as error:
+            # No such object, or a range of an empty one: a closer look tells.
+            if not isinstance(error, FileNotFoundError) and error.errno != errno.EINVAL:
+                raise
     info = path.fs.info(path.path)
     if info.get("type") != "file":
         raise _not_a_file(path)
     size = info.get("size")
     _refuse_larger(path, size or 0, limit)
     # Many object stores refuse a range of an empty object.
-    return b"" if size == 0 else bytes(path.fs.cat_file(path.path, 0, limit + 1))
+    return b"" if size == 0 else bytes(path.fs.cat_file(path.path, start=0, end=limit + 1))
 
 
 def _not_a_file(path: UPath) -> ArtifactError:
@@ -255,3 +293,63 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _bounded(path: UPath) -> UPath:
+    """Return a path whose requests have :data:`S3_LIMITS`, unless the user has set others."""
+    from fsspec.config import conf  # type: ignore[import-untyped]
+
+    if "config_kwargs" in {**conf.get("s3", {}), **path.storage_options}:
+        return path
+    path = type(path)(path, config_kwargs=S3_LIMITS)
+    try:
+        # botocore repeats what is worth repeating; s3fs would repeat all of that five times.
+        path.fs.retries = 1
+    except ImportError:
+        raise MissingExtra(
+            f"{path} is on S3, which needs s3fs; run `pip install 'headgate[s3]'`"
+        ) from None
+    return path
+
+
+def _s3_code(error: Exception) -> str:
+    answer = getattr(error.__cause__, "response", None) or {}
+    return str(answer.get("Error", {}).get("Code", ""))
+
+
+def _s3_names(path: UPath) -> list[str]:
+    bucket, key, _ = path.fs.split_path(path.path)
+    prefix = f"{key.rstrip('/')}/" if key else ""
+    query = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
+    found: set[str] = set()
+    while True:
+        page: dict[str, Any] = path.fs.call_s3("list_objects_v2", **query)
+        found.update(item["Key"] for item in page.get("Contents", ()))
+        found.update(item["Prefix"] for item in page.get("CommonPrefixes", ()))
+        if not page.get("IsTruncated"):
+            return sorted({name.removeprefix(prefix).rstrip("/") for name in found} - {""})
+        query["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _s3_create(path: UPath, data: bytes) -> bool:
+    # A request whose answer is lost is sent again, and then its own first attempt is in its way:
+    # whatever the answers were, the mark of what lies there tells whose it is.
+    mark = secrets.token_hex(16)
+    failure: Exception | None = None
+    try:
+        path.fs.pipe_file(path.path, data, mode="create", Metadata={"writer": mark})
+    except Exception as error:
+        failure = error
+    try:
+        return bool(path.fs.metadata(path.path).get("writer") == mark)
+    except FileNotFoundError as gone:
+        if failure is not None and _s3_code(failure) in CONFLICTS:
+            return False
+        raise (failure or gone) from None
+
+
+def _s3_age_s(path: UPath) -> float:
+    bucket, key, _ = path.fs.split_path(path.path)
+    told = path.fs.call_s3("head_object", Bucket=bucket, Key=key)
+    now = parsedate_to_datetime(told["ResponseMetadata"]["HTTPHeaders"]["date"])
+    return float((now - told["LastModified"]).total_seconds())

@@ -5,7 +5,7 @@ below the root                              what
 ==========================================  ====================================================
 ``<stream>/versions/00000007.json``         the signed manifest; creating it publishes the version
 ``<stream>/payloads/<sha256>.json|.bin``    the plan in its two encodings, named by content
-``<stream>/acks/<node>.json``               which version a node has in force
+``<stream>/nodes/<node>.json``              what a node last said about itself
 ==========================================  ====================================================
 
 A version exists from the instant its manifest exists, and is never changed.
@@ -14,17 +14,21 @@ A version exists from the instant its manifest exists, and is never changed.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planning.artifacts import acknowledgement, codec, drafting, files
-from planning.artifacts.acknowledgement import Acknowledgement
+import msgspec
+
+from planning.artifacts import codec, drafting, files
+from planning.artifacts import status as statuses
 from planning.artifacts.files import Location
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import STREAM_PATTERN, Encoding, Manifest, Payload
 from planning.artifacts.manifest import decode as decode_manifest
 from planning.artifacts.signing import TrustedKeys, Unverified
+from planning.artifacts.status import Status
 from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 from planning.families import Plan
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
 VERSION_FILE = re.compile(r"(?!0{8}\.)([0-9]{8}|[1-9][0-9]{8,14})\.json")
+OLD_AND_NEW = ("acks", "nodes")  # nodes of release 0.1 write what is a short status to acks
 SUFFIX: dict[Encoding, str] = {"json": "json", "binary": "bin"}
 
 
@@ -50,6 +55,8 @@ class Published:
 
     manifest: Manifest
     plan: Plan
+    data: bytes
+    """The plan as it was encoded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +75,16 @@ class LastGood:
 
     published: Published | None
     skipped: tuple[Broken, ...]
+
+
+def check_stream(stream: str) -> str:
+    """Return a stream's name if it can be one."""
+    if not re.fullmatch(STREAM_PATTERN, stream):
+        raise InvalidInput(
+            "stream must be a name of at most 63 lower-case letters, digits, - and _, "
+            f"starting with a letter, got {stream!r}"
+        )
+    return stream
 
 
 class Reader:
@@ -90,6 +107,11 @@ class Reader:
     ((1, 2), 16)
     """
 
+    clock_skew_s = 0.0
+    """How far this machine's clock is ahead of where plans come from, if that is known."""
+    patience_s: float | None = None
+    """How long a request may be waited for when a client stops."""
+
     def __init__(self, root: Location, trusted: TrustedKeys | Unverified | None = None) -> None:
         self.root = files.folder(root)
         self.trusted = TrustedKeys.of() if trusted is None else trusted
@@ -97,13 +119,9 @@ class Reader:
     # Where things are
 
     def folder(self, stream: str, part: str = "") -> UPath:
-        """Return a stream's folder, or its ``versions``, ``payloads`` or ``acks``."""
-        if not re.fullmatch(STREAM_PATTERN, stream):
-            raise InvalidInput(
-                "stream must be a name of at most 63 lower-case letters, digits, - and _, "
-                f"starting with a letter, got {stream!r}"
-            )
-        return self.root / stream / part if part else self.root / stream
+        """Return a stream's folder, or its ``versions``, ``payloads`` or ``nodes``."""
+        root = self.root / check_stream(stream)
+        return root / part if part else root
 
     def manifest_path(self, stream: str, version: int) -> UPath:
         """Return the path of a version's manifest."""
@@ -112,6 +130,26 @@ class Reader:
     def payload_path(self, stream: str, payload: Payload, encoding: Encoding) -> UPath:
         """Return the path of a payload."""
         return self.folder(stream, "payloads") / f"{payload.digest}.{SUFFIX[encoding]}"
+
+    # What is read from there; another way of delivery has its own
+
+    def there(self) -> bool:
+        """Whether the root exists; an object store has none to look for."""
+        return not files.is_local(self.root) or files.local(self.root).is_dir()
+
+    def manifest_bytes(self, stream: str, version: int) -> bytes:
+        """Return a manifest as it lies there; a missing one raises ``FileNotFoundError``."""
+        return files.read(self.manifest_path(stream, version))
+
+    def payload_bytes(self, manifest: Manifest, encoding: Encoding) -> bytes:
+        """Return an encoded plan as it lies there; a missing one raises ``FileNotFoundError``."""
+        payload = manifest.payloads.of(encoding)
+        path = self.payload_path(manifest.stream, payload, encoding)
+        return files.read(path, min(payload.bytes, files.PAYLOAD_BYTES))
+
+    def wait(self, stream: str, wake: threading.Event) -> float:
+        """Wait for news where that is possible; return how many seconds it took."""
+        return 0.0
 
     # What is there
 
@@ -153,7 +191,8 @@ class Reader:
         wanted = self.newest(stream) if version is None else version
         try:
             manifest = self.manifest(stream, wanted)
-            return Published(manifest, self.plan(manifest, encoding))
+            data = self.payload(manifest, encoding)
+            return Published(manifest, self.plan(manifest, encoding, data), data)
         except (NoPlan, ArtifactError):
             if version is None and self.newest(stream) != wanted:
                 # Retention may remove a version between looking and reading; a newer one is there.
@@ -210,7 +249,7 @@ class Reader:
         payload = manifest.payloads.of(encoding)
         path = self.payload_path(manifest.stream, payload, encoding)
         try:
-            data = files.read(path, min(payload.bytes, files.PAYLOAD_BYTES))
+            data = self.payload_bytes(manifest, encoding)
         except FileNotFoundError:
             raise ArtifactError(
                 f"{path}, the {encoding} plan of version {manifest.version}, is missing; restore "
@@ -224,10 +263,11 @@ class Reader:
             )
         return data
 
-    def plan(self, manifest: Manifest, encoding: Encoding) -> Plan:
+    def plan(self, manifest: Manifest, encoding: Encoding, data: bytes | None = None) -> Plan:
         """Return the plan of a manifest, decoded from one of its encodings."""
+        data = self.payload(manifest, encoding) if data is None else data
         source = str(self.payload_path(manifest.stream, manifest.payloads.of(encoding), encoding))
-        family, plan = codec.decode(self.payload(manifest, encoding), encoding, source)
+        family, plan = codec.decode(data, encoding, source)
         if family != manifest.family:
             raise ArtifactError(
                 f"{source} holds a {family} plan, but the manifest of version {manifest.version} "
@@ -239,7 +279,7 @@ class Reader:
         """Return one version's manifest, sound and in its place, whoever signed it."""
         path = self.manifest_path(stream, version)
         try:
-            manifest = decode_manifest(files.read(path), str(path))
+            manifest = decode_manifest(self.manifest_bytes(stream, version), str(path))
         except FileNotFoundError:
             have = self.versions(stream)
             kept = f"{have[0]} to {have[-1]}" if have else "none"
@@ -253,16 +293,30 @@ class Reader:
             )
         return manifest
 
-    def acknowledgements(self, stream: str) -> Listing[Acknowledgement]:
-        """Return every node's last acknowledgement, by node, and the unreadable ones."""
-        acks = self.folder(stream, "acks")
-        sound: list[Acknowledgement] = []
+    # The nodes
+
+    def nodes(self, stream: str) -> Listing[Status]:
+        """Return every node's last status, by node, and the unreadable ones."""
+        found = {
+            name: self.folder(stream, part) / name
+            for part in OLD_AND_NEW
+            for name in files.names(self.folder(stream, part))
+            if name.endswith(".json") and not name.startswith(".")
+        }
+        sound: list[Status] = []
         broken: list[Broken] = []
-        for name in files.names(acks):
-            if name.startswith(".") or not name.endswith(".json"):
-                continue
+        for name, path in sorted(found.items()):
             try:
-                sound.append(acknowledgement.decode(files.read(acks / name), str(acks / name)))
+                status = statuses.decode(files.read(path), str(path))
+                sound.append(msgspec.structs.replace(status, age_s=files.age_s(path)))
             except (ArtifactError, StoreError, FileNotFoundError) as error:
                 broken.append(Broken(name, str(error)))
         return Listing(tuple(sound), tuple(broken))
+
+    def report(self, stream: str, status: Status) -> None:
+        """Write a node's status; into a store that is missing, nothing is written."""
+        if not self.there():
+            raise StoreError(f"{self.root} is missing; check the path, and that it is mounted")
+        nodes = self.folder(stream, "nodes")
+        files.make(nodes)
+        files.replace(nodes / f"{status.node}.json", statuses.encode(status))

@@ -12,16 +12,16 @@ import msgspec
 
 from planning import families
 from planning.artifacts import codec
-from planning.artifacts.acknowledgement import Acknowledgement
 from planning.artifacts.manifest import Manifest
+from planning.artifacts.status import Status
 
 EXAMPLES = re.compile(r"\s+Examples\n\s*-+\n.*", re.DOTALL)
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return every published schema by name: manifest, acknowledgement, one per family's plan."""
-    types: dict[str, Any] = {"manifest": Manifest, "acknowledgement": Acknowledgement}
+    """Return every published schema by name: manifest, status, one per family's plan."""
+    types: dict[str, Any] = {"manifest": Manifest, "status": Status}
     types |= {f"{name}-plan": codec.envelope_type(name) for name in families.NAMES}
     return {
         name: {"$schema": DIALECT, **_without_examples(msgspec.json.schema(t))}

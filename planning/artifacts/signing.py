@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 from planning.artifacts import files
 from planning.artifacts.files import Location
 from planning.artifacts.manifest import Manifest, signed_bytes
-from planning.errors import SignatureError, StoreError
+from planning.errors import ArtifactError, SignatureError, StoreError
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -129,13 +129,40 @@ class TrustedKeys:
     """
 
     keys: Mapping[str, Ed25519PublicKey]
+    folder: UPath | None = None
+    named: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)  # by file in the folder
+    unusable: str = ""  # what is wrong with a file that came later
 
     @classmethod
     def load(cls, folder: Location) -> Self:
         """Return the keys in ``<folder>/trusted/*.pem``; ``folder`` is the keys folder."""
-        trusted = files.folder(folder) / TRUSTED
-        paths = [trusted / name for name in files.names(trusted) if name.endswith(".pem")]
-        return cls.of(*(_read_public(path) for path in paths))
+        keys = files.folder(folder)
+        named = {path.name: _read_public(path) for path in _pem(keys / TRUSTED)}
+        return cls(cls.of(*named.values()).keys, keys, named)
+
+    def renewed(self) -> Self:
+        """Return the keys that are in the folder now; if the folder is gone, those it had.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as keys:
+        ...     signer = SigningKey.load_or_create(keys)
+        ...     trusted = TrustedKeys.load(keys)
+        ...     files.folder(keys).joinpath("trusted", f"{signer.key_id}.pem").unlink()
+        ...     len(trusted.keys), len(trusted.renewed().keys)
+        (1, 0)
+        """
+        if self.folder is None or not (self.folder / TRUSTED).is_dir():
+            return self
+        paths = _pem(self.folder / TRUSTED)
+        if not self.unusable and [path.name for path in paths] == list(self.named):
+            return self
+        named, unusable = {}, ""
+        for path in paths:
+            try:
+                named[path.name] = self.named.get(path.name) or _read_public(path)
+            except (ArtifactError, StoreError, FileNotFoundError) as error:
+                unusable = str(error)
+        return type(self)(type(self).of(*named.values()).keys, self.folder, named, unusable)
 
     @classmethod
     def of(cls, *keys: Ed25519PublicKey | SigningKey) -> Self:
@@ -183,6 +210,12 @@ class Unverified:
     def verify(self, manifest: Manifest, source: str) -> None:
         """Accept any manifest."""
 
+    unusable = ""
+
+    def renewed(self) -> Self:
+        """Return itself."""
+        return self
+
 
 UNVERIFIED = Unverified()
 """Pass this, and only on purpose, to read without checking signatures."""
@@ -198,6 +231,10 @@ def _trust(keys: UPath, public: Ed25519PublicKey) -> None:
         current = b""
     if current != pem:
         files.replace(path, pem)
+
+
+def _pem(folder: UPath) -> list[UPath]:
+    return [folder / name for name in files.names(folder) if name.endswith(".pem")]
 
 
 def _read_private(path: UPath) -> Ed25519PrivateKey:

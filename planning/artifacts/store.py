@@ -7,15 +7,16 @@ publishers one gets the version and the other gets the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from planning.artifacts import acknowledgement, codec, drafting, files, manifest
+from planning.artifacts import codec, drafting, files, manifest
 from planning.artifacts import history as records
-from planning.artifacts.acknowledgement import Acknowledgement
 from planning.artifacts.drafting import ENCODINGS
 from planning.artifacts.files import Location
 from planning.artifacts.manifest import Encoding, GateVerdict, Manifest, Prediction, Validity
@@ -25,6 +26,7 @@ from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
 from planning.families import Plan
 
 TEMPORARY_MAX_AGE_S = 3600.0
+REMOTE_PAUSE_S, REMOTE_MOST_PAUSE_S = 0.1, 3.0
 
 
 class Store(Reader):
@@ -122,7 +124,8 @@ class Store(Reader):
         moment = manifest.from_time("created_at", created_at)
         with files.lock(self.folder(stream), exclusive=False):
             old = self.load(stream, to_version).manifest
-            self.payload(old, "json")
+            for encoding in ENCODINGS:
+                self._write_payload(old, encoding, self.payload(old, encoding))
             draft = msgspec.structs.replace(
                 old,
                 created_at=manifest.to_time(moment),
@@ -147,12 +150,6 @@ class Store(Reader):
         """Delete all but the newest ``keep`` versions, and the payloads that none of them names."""
         return records.prune(self, stream, keep)
 
-    def acknowledge(self, stream: str, word: Acknowledgement) -> None:
-        """Write a node's acknowledgement."""
-        acks = self.folder(stream, "acks")
-        files.make(acks)
-        files.replace(acks / f"{word.node}.json", acknowledgement.encode(word))
-
     # Details
 
     def _prepare(self, stream: str) -> None:
@@ -172,9 +169,11 @@ class Store(Reader):
         files.replace(path, data)
 
     def _commit(self, draft: Manifest, signer: SigningKey) -> Manifest:
+        looked_at: tuple[int, ...] = ()
+        pause_s = 0.0 if files.is_local(self.root) else REMOTE_PAUSE_S
         while True:
             versions = self.versions(draft.stream)
-            twin = self._of_run(draft, signer)
+            twin = self._of_run(draft, signer, sorted({*versions} - {*looked_at}))
             if twin is not None:
                 return twin
             parent = versions[-1] if versions else None
@@ -184,15 +183,34 @@ class Store(Reader):
             path = self.manifest_path(draft.stream, signed.version)
             data = manifest.encode(signed)
             drafting.check_size("the manifest", data, files.SMALL_BYTES)
-            if files.create(path, data):
+            if files.create(path, data) and not self._was_pruned(signed):
                 return signed
+            looked_at = versions
+            # Publishers that lose at the same time would meet again at the next version.
+            time.sleep(random.uniform(0.0, pause_s))
+            pause_s = min(2.0 * pause_s, REMOTE_MOST_PAUSE_S)
 
-    def _of_run(self, draft: Manifest, signer: SigningKey) -> Manifest | None:
+    def _was_pruned(self, signed: Manifest) -> bool:
+        """Whether the version was published and pruned before; then it is taken back.
+
+        Where no lock keeps retention away, a publisher that stalls finds its number free again.
+        """
+        if files.is_local(self.root):
+            return False
+        versions = self.versions(signed.stream)
+        later = [v for v in versions if v > signed.version]
+        if not later or later[0] == signed.version + 1 or signed.version not in versions:
+            return False
+        return files.remove(self.manifest_path(signed.stream, signed.version))
+
+    def _of_run(
+        self, draft: Manifest, signer: SigningKey, versions: Sequence[int]
+    ) -> Manifest | None:
         """Return the version that an earlier attempt of the same run has published."""
         if not draft.run:
             return None
         own = TrustedKeys.of(signer)
-        for version in reversed(self.versions(draft.stream)):
+        for version in reversed(versions):
             try:
                 twin = self.unverified(draft.stream, version)
                 own.verify(twin, draft.stream)

@@ -4,7 +4,7 @@ The decision keeps a ledger of the bytes of the last W tuples. A tuple is sent o
 window that ends with it stays within the capacity in force, so no window of W tuples ever exceeds
 it. Every tuple is charged at least what is never shed, so those bytes are always free for the next
 tuple. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will
-need.
+need. Marked tuples are sent whole, out of a part of the capacity that is set aside for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below th
 HEADROOM = 0.9  # of what the pace leaves: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
 CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
-POSITION, CHARGED = 0, 1  # places in ``ints``
+POSITION, CHARGED, MARKED = 0, 1, 2  # places in ``ints``
 NUMERIC, TEXT = 0, 1  # rows of ``columns``
 ABSENT, SHEDDABLE, KEPT = 0, 1, 2  # an attribute's ``role`` in a stream
 SIZE, PERIOD = 0, 1  # tables in ``whole``
@@ -73,6 +73,8 @@ def decide(
     length: Any,
     draws: Any,
     allowance: Any,
+    marks: Any,
+    ahead: int,
     columns: Any,
     role: Any,
     whole: Any,
@@ -81,6 +83,8 @@ def decide(
     tuple_rate: Any,
     refresh: int,
     capacity: int,
+    aside: int,
+    one: int,
     reserve: int,
     pace: float,
     depth: float,
@@ -99,29 +103,35 @@ def decide(
     ``values`` has one row per attribute, ``length`` one per text attribute with the bytes of each
     value; ``columns`` tells which row of ``length`` an attribute has, -1 for the plan's fixed
     size. ``age`` is -1 until a value has been sent. ``draws`` is empty without keys, ``allowance``
-    (the bytes that may have been sent after each tuple) without a limit. Returns the bytes of what
-    was due in tuples that were not thinned.
+    (the bytes that may have been sent after each tuple) without a limit, ``marks`` without marked
+    tuples; ``ahead`` tuples after the batch come before the next mark. A tuple for which there is
+    no room as a whole loses its mark. Row 0 of the ``ring`` is what tuples are charged, row 1 what
+    marked ones take beyond ``reserve``. ``aside`` of the capacity is set aside for that, and
+    ``one`` more while a marked tuple is less than a window away. Returns the bytes of what was due
+    in tuples that were not thinned.
     """
     rows, attributes = keep.shape
     limited = capacity >= 0
     keyed = len(draws) > 0
     most = allowance[rows - 1] if len(allowance) else 1
-    closed = capacity == 0 or most == 0
+    closed = capacity == aside or most == 0
     widening = 1.0 if keyed else math.exp(floats[GAIN])
     score = np.empty(attributes)
     cost = np.empty(attributes, np.int64)
     due = np.empty(attributes, np.int64)
-    total = planned = 0
+    total = planned = following = 0
     for i in range(rows):
         s, e = streams[i], slots[i]
         if s < 0:
             continue
         need = header[s]
+        full = need
         wanted = count = 0
         for j in range(attributes):
             if role[s, j] == ABSENT:
                 continue
             cost[j] = whole[SIZE, s, j] if columns[TEXT, j] < 0 else length[columns[TEXT, j], i]
+            full += cost[j]
             if role[s, j] == KEPT:
                 need += cost[j]
                 continue
@@ -149,11 +159,25 @@ def decide(
                 count += 1
                 wanted += cost[j]
         place = ints[POSITION]
-        room = capacity - (ints[CHARGED] - ring[place])
+        charged = ints[CHARGED] - ring[0, place]
+        by_marks = ints[MARKED] - ring[1, place]
+        while following < len(marks) and (following < i or not marks[following]):
+            following += 1
+        far = following - i if following < len(marks) else rows - i + ahead
+        held = aside + one if far < ring.shape[1] else aside
+        room = capacity - charged - (by_marks if by_marks > held else held)
         credit = floats[CREDIT]
         dropped = False
         if limited:
             credit = credit + pace if credit + pace < depth else depth
+        marked = len(marks) > 0 and marks[i]
+        if marked:
+            least = full if full > reserve else reserve
+            fits = not limited or least <= capacity - charged - by_marks
+            marked = marks[i] = fits and (len(allowance) == 0 or full <= most - total)
+        if marked:
+            planned += full if limited else 0
+        elif limited:
             rate = tuple_rate[s]
             waited = e >= 0 and thinning[e] >= 1.0  # there was no room for it last time
             if rate < 1.0 and not keyed:
@@ -185,7 +209,11 @@ def decide(
                     if e >= 0:
                         thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
         spent = 0
-        if not dropped:
+        if marked:
+            spent = full
+            for j in range(attributes):
+                keep[i, j] = role[s, j] != ABSENT
+        elif not dropped:
             spent = need
             budget = float(wanted)
             if limited:
@@ -230,11 +258,12 @@ def decide(
         sent_bytes[i] = spent
         total += spent
         if limited:
-            floats[CREDIT] = credit - spent
-        charge = spent if spent > reserve else reserve
-        ints[CHARGED] += charge - ring[place]
-        ring[place] = charge
-        ints[POSITION] = place + 1 if place + 1 < len(ring) else 0
+            floats[CREDIT] = credit if marked else credit - spent
+        charge = spent if spent > reserve and not marked else reserve
+        beyond = spent - reserve if marked and spent > reserve else 0
+        ints[CHARGED], ints[MARKED] = charged + charge, by_marks + beyond
+        ring[0, place], ring[1, place] = charge, beyond
+        ints[POSITION] = place + 1 if place + 1 < ring.shape[1] else 0
     return planned
 
 

@@ -113,14 +113,14 @@ class Memory:
     def __init__(self, plan: Plan, limit: int) -> None:
         self._attributes = plan.attributes
         self.entities = Entities(plan, limit)
-        self.ring = np.zeros(plan.window, dtype=np.int64)
+        self.ring = np.zeros((2, plan.window), dtype=np.int64)
         self.clear()
 
     def clear(self) -> None:
         """Start as new."""
         self.entities.clear()
         self.ring[:] = 0
-        self.ints = np.zeros(2, dtype=np.int64)
+        self.ints = np.zeros(3, dtype=np.int64)
         self.floats = np.zeros(3)
         self.last = np.empty((0, len(self._attributes)))
         self.age = np.empty((0, len(self._attributes)), dtype=np.int32)
@@ -154,18 +154,20 @@ class Memory:
     def charge_at_least(self, reserve: int) -> None:
         """Charge every tuple of the ledger at least this, from now on and in hindsight."""
         if reserve > self._floor:
-            np.maximum(self.ring, reserve, out=self.ring)
-            self.ints[kernels.CHARGED] = int(self.ring.sum())
+            np.maximum(self.ring[0], reserve, out=self.ring[0])
+            self.ints[kernels.CHARGED] = int(self.ring[0].sum())
         self._floor = reserve
 
     def adopt(self, old: Memory) -> None:
         """Go on with another memory, as far as entities, attributes and window are the same."""
-        if len(self.ring) == len(old.ring):
+        if self.ring.shape == old.ring.shape:
             ring, ints, floor = old.ring, old.ints, old._floor
         else:
-            recent = np.roll(old.ring, -int(old.ints[kernels.POSITION]))[-len(self.ring) :]
-            ring = np.append(np.zeros(len(self.ring) - len(recent), dtype=np.int64), recent)
-            ints, floor = np.array([0, int(ring.sum())]), 0
+            window = self.ring.shape[1]
+            recent = np.roll(old.ring, -int(old.ints[kernels.POSITION]), axis=1)[:, -window:]
+            ring = np.zeros_like(self.ring)
+            ring[:, window - recent.shape[1] :] = recent
+            ints, floor = np.append(0, ring.sum(axis=1)), 0
         self.clear()
         self.ring, self.ints, self._floor, self.floats = ring, ints, floor, old.floats
         if not self.entities.same(old.entities):
@@ -192,7 +194,7 @@ class Saved:
     """A copy of what deciding on tuples of some entities may change."""
 
     def __init__(self, memory: Memory, slots: IntArray) -> None:
-        rows, count, window = len(slots), memory.entities.count, len(memory.ring)
+        rows, count, window = len(slots), memory.entities.count, memory.ring.shape[1]
         self._memory = memory
         self._slots: Any = slice(count) if count <= rows else np.unique(slots[slots >= 0])
         self._places: Any = slice(window)
@@ -200,7 +202,7 @@ class Saved:
             self._places = (memory.ints[kernels.POSITION] + np.arange(rows)) % window
         self._arrays: tuple[Any, ...] = memory.last, memory.age, memory.thinning
         self._rows = [array[self._slots].copy() for array in self._arrays]
-        self._ring = memory.ring[self._places].copy()
+        self._ring = memory.ring[:, self._places].copy()
         self._ints, self._floats = memory.ints.copy(), memory.floats.copy()
 
     def restore(self) -> None:
@@ -208,5 +210,5 @@ class Saved:
         memory = self._memory
         for array, rows in zip(self._arrays, self._rows, strict=True):
             array[self._slots] = rows
-        memory.ring[self._places] = self._ring
+        memory.ring[:, self._places] = self._ring
         memory.ints[:], memory.floats[:] = self._ints, self._floats

@@ -13,6 +13,7 @@ What happens to odd input:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -28,9 +29,10 @@ from planning.attributes.receiver import Sent
 from planning.batches import Batch, Refusal, Schema
 from planning.columns import Encoded, encode, is_arrow
 from planning.pacing import UNLIMITED
-from planning.shedder import BaseShedder, Decision, Draws
+from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 NO_NUMBERS = np.empty(0, dtype=np.int64)
+NO_MARKS = np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +78,8 @@ class _Followed(NamedTuple):
     tuple_rate: FloatArray
     refresh: int
     capacity: int
+    aside: int
+    one: int
     reserve: int
     pace: float
     depth: float
@@ -118,6 +122,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
     def __init__(self, plan: Plan, load: float = 1.0, *, max_entities: int = MAX_ENTITIES) -> None:
         self._max_entities = max_entities
+        self._marked_share = 0.0
         self._totals = [0] * 6
         self._read_ahead: _Read | None = None
         super().__init__(plan, load)
@@ -145,6 +150,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """C in bytes per window of ``plan.window`` tuples; -1: everything passes."""
         return self._followed.capacity
 
+    def measures(self) -> Measures:
+        """Return how often each attribute was sent; the largest are those that weigh most."""
+        sent = {"sent_values_total": self._sent_values}
+        return Measures("attribute", self.parts, self._plan.weight, sent)
+
     def probe(self, rows: int) -> dict[str, Any]:
         """Return made-up tuples of every stream, with text where the plan has no numbers."""
         i = np.arange(rows)
@@ -164,6 +174,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Follow a capacity in bytes per window; it holds even when it is above the rate."""
         setting = self._plan.at(self._plan.ratio_of(capacity_bytes))
         self._apply(setting, int(min(capacity_bytes, 2**62)))
+
+    def set_marks(self, fraction: float) -> None:
+        """Expect so many marked tuples: from the next load on, room is set aside for them."""
+        self._marked_share = fraction
 
     def adopt(self, old: Self) -> None:
         """Go on with the counters, the ledger and what the receiver has, where that still fits."""
@@ -187,7 +201,25 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         When ``most`` bites, the batch is decided with the plan's setting for so few bytes, and what
         may be sent rises over the batch as the plan alone would have sent it.
         """
-        keep, sent, cut = self._decide(batch, draws, most)
+        return self.decide_marked(batch, NO_MARKS, draws=draws, most=most)
+
+    def decide_marked(
+        self,
+        batch: Batch,
+        marks: BoolArray,
+        *,
+        ahead: int = UNLIMITED,
+        draws: Draws = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide; marked tuples are sent whole, as long as they fit into the window and ``most``.
+
+        The next marked tuple comes after ``ahead`` others that follow the batch; room is made for
+        it in time. ``marks`` is changed: a tuple that does not fit loses its mark and is decided
+        on like any other. Tuples of unknown streams keep theirs, but nothing of them is sent.
+        """
+        keep, sent, cut = self._decide(batch, draws, most, marks, ahead)
         return Decision(keep, int(sent.sum()), cut)
 
     def send(self, batch: Any) -> Sent:
@@ -219,32 +251,49 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._memory = Memory(plan, self._max_entities)
 
     def _apply(self, setting: Setting, capacity: int | None = None) -> None:
-        self._followed = self._follow(
-            setting, setting.capacity_bytes if capacity is None else capacity
-        )
-        self._setting, self._load = setting, setting.load
+        capacity = setting.capacity_bytes if capacity is None else capacity
+        self._load, aside = setting.load, self._aside(capacity)
+        if aside:
+            setting = self._plan.at(self._plan.ratio_of(capacity - aside))
+        self._followed = self._follow(setting, capacity, aside)
+        self._setting = setting
         self._remember()
+
+    def _aside(self, capacity: int) -> int:
+        """Return the bytes per window that marked tuples are expected to take."""
+        taken = self._marked_share * self._plan.window * self._plan.tuple_bytes
+        return max(min(math.ceil(taken), capacity), 0)
 
     def _remember(self) -> None:
         """Adapt what is remembered to the setting."""
         self._memory.spread(self._setting.tuple_rate)
         self._memory.charge_at_least(self._followed.reserve)
 
-    def _follow(self, setting: Setting, capacity: int, pace: float = np.inf) -> _Followed:
+    def _follow(
+        self, setting: Setting, capacity: int, aside: int, pace: float = np.inf
+    ) -> _Followed:
         whole, real = self._whole.copy(), self._real.copy()
         whole[kernels.PERIOD], real[kernels.BAND] = setting.period, setting.band
-        pace = max(min(pace, capacity / self._plan.window), 1e-9)
+        pace = max(min(pace, (capacity - aside) / self._plan.window), 1e-9)
         # A thinned tuple must not be charged for what it does not send.
         least = int((self._kept_bytes + setting.header_bytes).max())
+        one = int(self._longest) + int(setting.header_bytes.max())
         thinned = bool((setting.tuple_rate < 1).any())
-        reserve = 0 if thinned else max(0, min(least, int(pace)))
+        spare = capacity - aside - (one if self._marked_share else 0)
+        reserve = 0 if thinned else max(0, min(least, int(pace), spare // self._plan.window))
         return _Followed(
             whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
-            reserve, pace, max(pace * self._cycle, self._longest), kernels.GAIN_STEP / self._cycle,
+            aside, one, reserve, pace, max(pace * self._cycle, self._longest),
+            kernels.GAIN_STEP / self._cycle,
         )  # fmt: skip
 
     def _decide(
-        self, batch: Batch, draws: NDArray[np.uint32] | None, most: int
+        self,
+        batch: Batch,
+        draws: NDArray[np.uint32] | None,
+        most: int,
+        marks: BoolArray = NO_MARKS,
+        ahead: int = UNLIMITED,
     ) -> tuple[BoolArray, IntArray, int]:
         """Return which attributes are sent, the bytes of every tuple, and the bytes cut."""
         read, most = self._read(batch), max(0, most)
@@ -255,19 +304,24 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             drawn = draws.astype(np.int64)
         slots = self._memory.entities.slots_of(read.columns, read.streams, batch.rows)
         self._memory.grow()
-        saved = None
+        saved, marked = None, marks.copy()
         if most < read.units + batch.rows * int(followed.header.max()):
             saved = Saved(self._memory, slots)
-        keep, sent, planned = self._run(read, slots, drawn, NO_NUMBERS, followed)
+        keep, sent, planned = self._run(read, slots, drawn, NO_NUMBERS, marked, ahead, followed)
         total = int(sent.sum())
         if draws is None:
             planned = total
         if saved is not None and total > most:
             saved.restore()
-            allowance = np.floor(np.cumsum(sent) / total * most).astype(np.int64)
-            followed = self._follow_less(read, followed, most, total)
-            keep, sent, _ = self._run(read, slots, drawn, allowance, followed)
+            whole = sent * marked if marked.size else np.zeros_like(sent)
+            others, left = max(total - int(whole.sum()), 1), max(most - int(whole.sum()), 0)
+            allowance = np.floor(np.cumsum(sent - whole) / others * left).astype(np.int64)
+            allowance = np.minimum(allowance + np.cumsum(whole), most)
+            followed = self._follow_less(read, followed, left, others)
+            marked = marks.copy()
+            keep, sent, _ = self._run(read, slots, drawn, allowance, marked, ahead, followed)
             total = int(sent.sum())
+        marks[:] = marked
         self._sent_values += keep.sum(axis=0)
         unknown = int(np.count_nonzero(read.streams < 0))
         counted = (
@@ -279,7 +333,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
     def _follow_less(self, read: _Read, at: _Followed, most: int, total: int) -> _Followed:
         """Return what to follow when only ``most`` of ``total`` bytes may be sent of a batch."""
-        setting = self._plan.at(self._load * most / total)
+        setting = self._plan.at(self._setting.load * most / total)
         rate = setting.tuple_rate
         if rate.max() * self._bytes(read, self._role == kernels.KEPT) > most:
             # Longer than planned: whole tuples, as many as fit, evenly over the entities.
@@ -287,11 +341,18 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             setting = replace(setting, tuple_rate=rate)
         self._memory.spread(rate)
         capacity = at.capacity if at.capacity >= 0 else UNLIMITED
-        less = self._follow(setting, capacity, most / read.batch.rows)
+        less = self._follow(setting, capacity, at.aside, most / read.batch.rows)
         return less._replace(reserve=at.reserve)
 
     def _run(
-        self, read: _Read, slots: IntArray, draws: IntArray, allowance: IntArray, at: _Followed
+        self,
+        read: _Read,
+        slots: IntArray,
+        draws: IntArray,
+        allowance: IntArray,
+        marks: BoolArray,
+        ahead: int,
+        at: _Followed,
     ) -> tuple[BoolArray, IntArray, int]:
         plan, memory, columns = self._plan, self._memory, read.columns
         there = np.array([name in columns for name in plan.attributes])
@@ -304,7 +365,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         keep = np.zeros((read.batch.rows, len(plan.attributes)), dtype=np.bool_)
         sent = np.zeros(read.batch.rows, dtype=np.int64)
         planned = kernels.decide(
-            slots, read.streams, values, read.length, draws, allowance,
+            slots, read.streams, values, read.length, draws, allowance, marks, ahead,
             np.stack([numeric.astype(np.int64), read.text]), self._role * there, *at,
             memory.last, memory.age, memory.thinning, memory.ring, memory.ints, memory.floats,
             keep, sent,

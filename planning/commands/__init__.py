@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from planning.commands import nodes, plans, runs, streams
+from planning.commands import nodes, plans, runs, serving, streams
 
 app = typer.Typer(
     help="Plans what a data stream may lose, so that its answers stay as good as they can be.",
@@ -15,6 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(streams.app, name="streams")
+app.add_typer(serving.app, name="tokens")
 app.command()(runs.plan)
 app.command()(runs.simulate)
 app.command()(plans.show)
@@ -22,4 +23,6 @@ app.command()(plans.history)
 app.command()(plans.diff)
 app.command()(plans.rollback)
 app.command()(plans.verify)
+app.command()(nodes.nodes)
 app.command()(nodes.warm)
+app.command()(serving.serve)

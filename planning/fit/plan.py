@@ -152,6 +152,14 @@ class Plan:
         total = float(rates.sum())
         return float(rates @ kept) / total if total > 0.0 else 1.0
 
+    def affordable(self, load: float | Rates) -> float:
+        """Return the share of its load that the busiest server can afford, at most 1."""
+        vector, use = self._vector(load), 1.0
+        for part, inputs, _, _ in self._columns:
+            scaled = vector[inputs] / part.program.max_rates
+            use = max(use, float((part.program.raw_use @ scaled).max(initial=0.0)))
+        return 1.0 / use
+
     def without_estimate(self, load: float | Rates) -> tuple[str, ...]:
         """Return the arcs that drop everything: no weight makes up for what nobody has seen."""
         drops = self.fractions(load)

@@ -23,7 +23,7 @@ from planning.batches import Batch, Schema
 from planning.fit.network import Rates, graph
 from planning.fit.plan import Plan
 from planning.pacing import ONE, UNLIMITED, spread_credits
-from planning.shedder import BaseShedder, Decision, Draws, ItemCounters
+from planning.shedder import BaseShedder, Decision, Draws, ItemCounters, Measures
 
 SCHEMA = Schema((), any_of=("arc", "element", "stream", "input"))
 
@@ -113,6 +113,16 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         offered, dropped = np.concatenate([counts[:, :-1], older, counts[:, -1:]], axis=1)
         return Counters(offered, dropped, (*self._names, *self._older, ""))
 
+    def measures(self) -> Measures:
+        """Return what is dropped on each arc; and of streams, for items that name no arc."""
+        offered, dropped = self._state.offered[:-1], self._state.dropped[:-1]
+        values = {
+            "drop_ratio": self._steps[:-1] / ONE,
+            "offered_items_total": offered,
+            "dropped_items_total": dropped,
+        }
+        return Measures("arc", self._names, offered, values)
+
     def probe(self, rows: int) -> dict[str, Any]:
         """Return a column of arcs and streams."""
         return {"arc": np.array(self._names)[np.arange(rows) % len(self._names)]}
@@ -142,6 +152,10 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         inputs = self._plan.network.input_ids
         most = np.maximum.reduceat(counts[self._of_inputs], self._from_input)
         return dict(zip(inputs, most.tolist(), strict=True))
+
+    def affordable(self, rates: Rates) -> float:
+        """Return the share of these rates that the busiest server can take, at most 1."""
+        return self._plan.affordable(rates)
 
     def decide(
         self, batch: Batch, *, draws: Draws = None, most: int = UNLIMITED, weighted: bool = False

@@ -21,7 +21,7 @@ from planning.joins.control import Controller, Limits
 from planning.joins.model import Tuples
 from planning.joins.plan import Plan, Setting
 from planning.pacing import ONE, ONE_BITS, UNLIMITED
-from planning.shedder import BaseShedder, Decision, Draws
+from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 if TYPE_CHECKING:
     from planning.joins.control.governed import GovernedJoin
@@ -194,6 +194,16 @@ Limits`. With a budget the load follows by itself at every tick.
             busy_s=join.busy_s if join else 0.0,
             stale=join is not None and join.controller.stale,
         )
+
+    def measures(self) -> Measures:
+        """Return the share of comparisons with each basic window that is left out."""
+        volumes = self._plan.volumes.sum(axis=1)
+        there = volumes > 0
+        taken = (self._plan.volumes * self._plan.at(self.load).take).sum(axis=1)
+        streams = self._plan.layout.streams
+        names = [f"{streams[i]} {j}" for i, j in np.argwhere(there)]
+        drops = {"drop_ratio": 1.0 - taken[there] / volumes[there]}
+        return Measures("window", names, volumes[there], drops)
 
     def probe(self, rows: int) -> dict[str, Any]:
         """Return made-up tuples of both streams, of all types and sizes in turn."""

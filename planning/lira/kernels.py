@@ -76,7 +76,7 @@ def find(ids, known, keys, places, objects, slots):  # type: ignore[no-untyped-d
 @njit(cache=True)
 def decide(  # type: ignore[no-untyped-def]
     slots, times, xs, ys, nodes, raster, limits, x_low, y_low, per_x, per_y, lowest, highest_speed,
-    earned, savings, reserve, planned, edge, quota, wanted, keep, kept, counts,
+    earned, savings, reserve, marks, planned, edge, quota, wanted, keep, kept, counts,
 ):  # fmt: skip
     """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`).
 
@@ -85,6 +85,9 @@ def decide(  # type: ignore[no-untyped-def]
     empty the first time. Every position planned where the throttler is below ``edge`` then allows
     one to be kept there, and those planned at the edge, which are ``wanted``, allow ``quota``
     together, evenly over the batch. A first position that is cut leaves the node unknown.
+
+    A marked position is reported if the ledger can pay for it, else it loses its mark; ``marks`` is
+    empty if there are none, and ``kept`` does not count them.
     """
     rows, columns = raster.shape
     below, at_edge, share = 0, 0, wanted >> 1
@@ -99,7 +102,8 @@ def decide(  # type: ignore[no-untyped-def]
         level = raster[int(row), int(column)]
         limit = limits[level]
         may = True
-        if planned.size:
+        marked = marks.size > 0 and marks[i]
+        if planned.size and not marked:
             if planned[i] and limit < edge:
                 below += 1
             elif planned[i] and limit == edge:
@@ -111,7 +115,7 @@ def decide(  # type: ignore[no-untyped-def]
         node = nodes[slots[i]]
         report, at_lowest = node[3:8], node[8:13]
         if np.isnan(node[2]):
-            if may:
+            if may or marked:
                 node[0], node[1], node[2] = x, y, t
                 renew(report, x, y, 0.0, 0.0, t)
                 renew(at_lowest, x, y, 0.0, 0.0, t)
@@ -130,18 +134,20 @@ def decide(  # type: ignore[no-untyped-def]
                 if earned >= 0:
                     counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
             px, py = predicted(report, t)
-            wants = 1.0 if (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
+            if marked and 0 <= earned and counts[CREDIT] < REPORT:
+                marked = marks[i] = False
+            wants = 1.0 if marked or (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
             counts[WANTED] += int(wants - node[WAITS])
             node[WAITS] = wants
             pays = earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)
-            if wants and may and pays:
+            if marked or (wants and may and pays):
                 if earned >= 0:
                     counts[CREDIT] -= REPORT
                 renew(report, x, y, vx, vy, t)
                 node[WAITS] = 0.0
                 counts[KEPT] += 1
                 keep[i] = True
-        if keep[i]:
+        if keep[i] and not marked:
             kept[level] += 1
             if limit < edge and below > 0:
                 below -= 1

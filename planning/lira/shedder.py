@@ -43,7 +43,7 @@ from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
 from planning.lira.memory import Fleet
 from planning.lira.plan import Plan, Setting
 from planning.pacing import UNLIMITED
-from planning.shedder import BaseShedder, Decision, Draws
+from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 SCHEMA = Schema(("object_id", "time", "x", "y"))
 PERIOD = 200  # reports due between two corrections, at least
@@ -53,6 +53,7 @@ SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
 Tracks = tuple[FloatArray, FloatArray, FloatArray]
 NOT_PLANNED = np.zeros(0, dtype=np.bool_)
+NO_MARKS = np.zeros(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             fleet.objects, int(c[INVALID]), int(c[kernels.LATE]), int(c[kernels.JUMPS]),
         )  # fmt: skip
 
+    def measures(self) -> Measures:
+        """Return the throttler of every level; the regions of a level have the same one."""
+        throttlers = {"throttler_meters": self._setting.by_level}
+        return Measures("level", range(len(self._limits)), self._plan.weight, throttlers)
+
     def probe(self, rows: int) -> dict[str, Any]:
         """Return two positions each of objects that cross the space."""
         objects = (rows + 1) // 2
@@ -178,6 +184,26 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         With draws, whatever they are, neither ledger nor correction has a say. Weights are not
         given.
         """
+        return self.decide_marked(batch, NO_MARKS, draws=draws, most=most)
+
+    def set_marks(self, fraction: float) -> None:
+        """Nothing is set aside for marked positions: the ledger pays for each."""
+
+    def decide_marked(
+        self,
+        batch: Batch,
+        marks: BoolArray,
+        *,
+        ahead: int = UNLIMITED,
+        draws: Draws = None,
+        most: int = UNLIMITED,
+        weighted: bool = False,
+    ) -> Decision:
+        """Decide; marked positions are reported, as far as the ledger and ``most`` suffice.
+
+        ``marks`` is changed: others lose their mark and are decided on like any position. Late and
+        invalid ones keep it, but are not reported.
+        """
         columns = batch.numbers("time"), batch.numbers("x"), batch.numbers("y")
         try:
             slots = self._fleet.find(batch.columns["object_id"])
@@ -187,25 +213,25 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             self._keyed = draws is not None
             self._begin_period()
             self._follow(self._load if self._plain else self._correction.load)
-        keep, kept, wanted = self._decide(slots, columns, max(most, 0))
+        keep, kept, wanted = self._decide(slots, columns, max(most, 0), marks)
         self._fleet.offered += batch.rows
         self._fleet.dropped += batch.rows - kept
         if not self._plain:
             self._adjust()
         return Decision(keep, kept, wanted - kept)
 
-    def _decide(self, slots: IntArray, columns: Tracks, most: int) -> tuple[BoolArray, int, int]:
+    def _decide(
+        self, slots: IntArray, columns: Tracks, most: int, marks: BoolArray
+    ) -> tuple[BoolArray, int, int]:
         """Return what is kept, how many positions that is, and how many without the limit."""
         fleet = self._fleet
-        if most >= len(slots):
-            keep, by_level = self._run(slots, columns)
-            wanted = int(by_level.sum())
+        marks[np.flatnonzero(marks)[most:]] = False
+        before = None if most >= len(slots) else (fleet.nodes[slots], fleet.counts.copy())
+        keep, by_level = self._run(slots, columns, marks)
+        wanted = int(np.count_nonzero(keep))
+        if before is None or wanted <= most:
             return keep, wanted, wanted
-        before = fleet.nodes[slots], fleet.counts.copy()
-        keep, by_level = self._run(slots, columns)
-        wanted = int(by_level.sum())
-        if wanted <= most:
-            return keep, wanted, wanted
+        most -= wanted - int(by_level.sum())
         # Nothing was sent yet. Throttlers say in which order reports are worth sending: the lowest
         # first, up to the one where the limit bites.
         fleet.nodes[slots], fleet.counts[:] = before
@@ -213,13 +239,14 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         edge = float(self._limits[order[by_level[order].cumsum().searchsorted(most, "right")]])
         below = int(by_level[self._limits < edge].sum())
         at_edge = int(by_level[self._limits == edge].sum())
-        keep, by_level = self._run(slots, columns, keep, edge, most - below, at_edge)
-        return keep, int(by_level.sum()), wanted
+        keep, by_level = self._run(slots, columns, marks, keep, edge, most - below, at_edge)
+        return keep, int(np.count_nonzero(keep)), wanted
 
     def _run(
         self,
         slots: IntArray,
         columns: Tracks,
+        marks: BoolArray,
         planned: BoolArray = NOT_PLANNED,
         edge: float = math.inf,
         quota: int = 0,
@@ -231,7 +258,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         kernels.decide(
             slots, *columns, self._fleet.nodes, self._raster, self._limits, *self._place,
             self.highest_speed, int(self._load * REPORT) if ledger else -1, self._period(),
-            self._reserve(), planned, edge, quota, wanted, keep, by_level, self._fleet.counts,
+            self._reserve(), marks, planned, edge, quota, wanted, keep, by_level,
+            self._fleet.counts,
         )  # fmt: skip
         return keep, by_level
 

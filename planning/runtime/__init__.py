@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from planning.runtime.client import PlanClient
     from planning.runtime.counters import Counters
     from planning.runtime.feed_forward import CpuShare, FeedForwardThrottle
+    from planning.runtime.leases import LeasedBudget, LeasedCapacity, LeasedThrottle
     from planning.runtime.marking import SampleMarker, SampleWriter
     from planning.runtime.rates import RateMonitor
     from planning.runtime.shedding import RunningShedder
@@ -25,6 +26,9 @@ __all__ = [
     "CpuShare",
     "FeedForwardThrottle",
     "FixedThrottle",
+    "LeasedBudget",
+    "LeasedCapacity",
+    "LeasedThrottle",
     "PlanClient",
     "RateMonitor",
     "RunningShedder",
@@ -40,6 +44,9 @@ ROOMS = {
     "CpuShare": "feed_forward",
     "FeedForwardThrottle": "feed_forward",
     "FixedThrottle": "throttle",
+    "LeasedBudget": "leases",
+    "LeasedCapacity": "leases",
+    "LeasedThrottle": "leases",
     "PlanClient": "client",
     "RateMonitor": "rates",
     "RunningShedder": "shedding",

@@ -13,6 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,11 +22,10 @@ from planning import batches, keys
 from planning.arrays import BoolArray, FloatArray
 from planning.artifacts import Published
 from planning.batches import Batch, Refusal, Schema
-from planning.families import CountsInputs, Shedder
-from planning.runtime.budget import SharedBudget
+from planning.families import ChargesMarks, CountsInputs, Shedder
 from planning.runtime.client import PlanClient
 from planning.runtime.counters import Counters
-from planning.runtime.limits import Limits
+from planning.runtime.limits import Budget, Limits
 from planning.runtime.marking import SampleMarker
 from planning.runtime.preparing import Prepared
 from planning.runtime.throttle import Load, Throttle
@@ -43,7 +43,7 @@ class DataPath:
         self,
         client: PlanClient,
         throttle: Throttle,
-        budget: SharedBudget | None,
+        budget: Budget | None,
         marker: SampleMarker | None,
         *,
         fallback: Fallback,
@@ -70,6 +70,7 @@ class DataPath:
         self._ready: tuple[Published, Prepared] | None = None
         self._taken: tuple[Published, Prepared] | None = None
         self._shedder: Shedder | None = None
+        self._charges: ChargesMarks | None = None
         self._schema = Schema(())
         self._shadow: Shedder | None = None
         self._uniform = Uniform(parts)
@@ -132,12 +133,17 @@ class DataPath:
                 self._failed("the running shedder failed", error)
                 rows = batches.size(batch)
                 nothing = np.zeros((rows, len(self.parts)) if self.parts else rows, dtype=np.bool_)
-                self.counters.dropped += rows
+                self.counters.dropped_on_error += rows
                 return Decision(nothing, 0)
 
     def _take_over(self) -> None:
         ready = self._ready
-        if ready is self._taken or ready is None:
+        if ready is self._taken:
+            return
+        if ready is None:
+            self._taken = self._shedder = self._set = None
+            self.counters.version = 0
+            self.client.report_swap()
             return
         published, prepared = ready
         shedder = prepared.shedder
@@ -147,13 +153,14 @@ class DataPath:
             except Exception as error:
                 self._failed("the new plan starts without what the old one knew", error)
         self._taken, self._shedder = ready, shedder
+        self._charges = shedder if isinstance(shedder, ChargesMarks) else None
         self._schema = shedder.schema.also(self.key)
         self._uniform.parts = self.parts or shedder.parts
         self._set = None
         counters = self.counters
         counters.version = published.manifest.version
         counters.swaps += 1
-        self.client.report_swap(counters.version, counters.snapshot())
+        self.client.report_swap()
 
     def _is_plain(self, item: Any) -> bool:
         """Whether the family's own way with single items will do."""
@@ -179,13 +186,16 @@ class DataPath:
         self._follow()
         kept = bool(self._shedder.offer_one(item))
         self.counters.kept += kept
-        self.counters.dropped += not kept
+        self.counters.dropped_by_plan += not kept
         self._limits.after(Decision(self.marked, int(kept)))
         return kept
 
     def _counted(self, batch: Any, weighted: bool) -> Decision:
+        shedder = self._shedder
         read, rows, units = self._read(batch)
         most = self._limits.before(self.clock(), self._told(read, units), units)
+        if self.marker and isinstance(self.load, Mapping) and isinstance(shedder, CountsInputs):
+            self._limits.charge_marks(shedder.affordable(self.load))
         return self._settled(read, rows, units, most, weighted)
 
     def _settled(
@@ -195,10 +205,18 @@ class DataPath:
         decision, why = self._decided(read, rows, units, most, weighted)
         kept = decision.keep if decision.keep.ndim == 1 else decision.keep.any(axis=1)
         passed = int(np.count_nonzero(kept))
+        dropped = rows - passed
         counters.kept += passed
-        counters.dropped += rows - passed
+        # A limit cuts units: only where these are items is it known how many it dropped.
+        if decision.cut and decision.keep.ndim == 1 and self._each == 1.0:
+            cut = min(max(decision.cut, 0), dropped)
+            counters.dropped_by_limit += cut
+            dropped -= cut
         if why:
             setattr(counters, why, getattr(counters, why) + passed)
+            counters.dropped_by_fallback += dropped
+        else:
+            counters.dropped_by_plan += dropped
         self._limits.after(decision)
         return decision
 
@@ -231,17 +249,43 @@ class DataPath:
         self, read: Batch | None, rows: int, units: int, most: int, weighted: bool
     ) -> tuple[Decision, str]:
         """Decide with or without a plan; the second value is what lets items pass without one."""
-        self.marked = marked = self._marks(rows, units, most)
-        count = int(np.count_nonzero(marked))
-        if not count:
+        self.marked = marked = self._marks(rows)
+        due = int(np.count_nonzero(marked))
+        if self.marker and self._charges and read is not None and not self._why(read)[0]:
+            decision, why = self._unmarked(read, rows, units, most, weighted, marked)
+            if why:  # it failed, and none of them was told apart
+                marked &= decision.keep.reshape(rows, -1).any(axis=1)
+        elif not due:
             return self._unmarked(read, rows, units, most, weighted)
-        others, charged = None, math.ceil(count * self._each)
-        if read is not None:
-            others = read.take(~marked)
-            if self._shedder is not None:
+        else:
+            decision, why = self._beside(marked, read, rows, units, most, weighted)
+        count = int(np.count_nonzero(marked))
+        self.counters.marked += count
+        self.counters.marks_skipped += due - count
+        return decision, why
+
+    def _marks(self, rows: int) -> BoolArray:
+        if self.marker is None or not rows:
+            return np.zeros(rows, dtype=np.bool_)
+        return self.marker.mark(rows)
+
+    def _beside(
+        self, marked: BoolArray, read: Batch | None, rows: int, units: int, most: int,
+        weighted: bool,
+    ) -> tuple[Decision, str]:  # fmt: skip
+        """Let marked items pass, as many as may, and decide on the others without them."""
+        places = np.flatnonzero(marked)
+        count = min(len(places), max(most, 0) * rows // max(units, 1))
+        while True:
+            marked[places[count:]] = False
+            charged = math.ceil(count * self._each)
+            if read is not None and self._shedder is not None:
                 charged = self._shedder.units(read.take(marked))
+            if charged <= most or not count:
+                break
+            count = count * max(most, 0) // charged  # these weigh more than the average
         decision, why = self._unmarked(
-            others, rows - count, units - charged, most - charged, weighted
+            read and read.take(~marked), rows - count, units - charged, most - charged, weighted
         )
         keep = np.ones((rows, *decision.keep.shape[1:]), dtype=np.bool_)
         keep[~marked] = decision.keep
@@ -249,28 +293,19 @@ class DataPath:
         if decision.weight is not None:
             weight = np.ones(rows)
             weight[~marked] = decision.weight
-        self.counters.marked += count
         return Decision(keep, decision.units + charged, decision.cut, weight), why
 
-    def _marks(self, rows: int, units: int, most: int) -> BoolArray:
-        """Mark samples, as many as may pass."""
-        if self.marker is None or not rows:
-            return np.zeros(rows, dtype=np.bool_)
-        marked = self.marker.mark(rows)
-        places = np.flatnonzero(marked)
-        marked[places[max(most, 0) * rows // max(units, 1) :]] = False
-        return marked
-
     def _unmarked(
-        self, read: Batch | None, rows: int, units: int, most: int, weighted: bool
-    ) -> tuple[Decision, str]:
+        self, read: Batch | None, rows: int, units: int, most: int, weighted: bool,
+        marked: BoolArray | None = None,
+    ) -> tuple[Decision, str]:  # fmt: skip
         draws = None
         if self.key and read is not None:
             draws = keys.draws_of([read.columns[name] for name in self.key], self.salt)
         why, rule = self._why(read)
         if not why:
             try:
-                return self._by_plan(read, draws, most, weighted), ""
+                return self._by_plan(read, draws, most, weighted, marked), ""
             except Refusal as refusal:
                 self._refuse(refusal)
                 why, rule = "passed_on_refusal", self.fallback
@@ -291,35 +326,56 @@ class DataPath:
             return "passed_on_expiry", self.client.fallback
         return "", ""
 
-    def _by_plan(self, read: Batch | None, draws: Any, most: int, weighted: bool) -> Decision:
+    def _by_plan(
+        self, read: Batch | None, draws: Any, most: int, weighted: bool, marked: BoolArray | None
+    ) -> Decision:
         assert self._shedder is not None
         assert read is not None
         self._follow()
         if not read.rows:
             return Decision(self._shedder.nothing(0), 0, 0, np.zeros(0) if weighted else None)
-        decision = self._shedder.decide(read, draws=draws, most=max(most, 0), weighted=weighted)
+        decide: Any = self._shedder.decide
+        if marked is not None and self._charges:
+            assert self.marker is not None
+            decide = partial(self._charges.decide_marked, marks=marked, ahead=self.marker.ahead)
+        decision: Decision = decide(read, draws=draws, most=max(most, 0), weighted=weighted)
         keep = decision.keep
         if keep.dtype != np.bool_ or keep.shape[:1] != (read.rows,):
             raise TypeError(f"a mask of {read.rows} items was due, got {keep.dtype}{keep.shape}")
         if self._shadow is not None:
-            self._cast_shadow(self._shadow, self._set, read, keep)
+            self._cast_shadow(self._shadow, self._set[0], read, keep)
         return decision
 
     def _follow(self) -> None:
         """Follow the load; one that the plan does not accept leaves the last one in force."""
         assert self._shedder is not None
         assert self._taken is not None
-        load = self.load
-        if not isinstance(load, Mapping):
-            left = self._limits.left
-            load = self._taken[1].load_for(left) if self.throttle.of_share else left
-        if load == self._set:
+        load, marks = self.load, self.marker.fraction if self.marker else 0.0
+        if isinstance(load, Mapping):
+            load = self._beyond(load)
+        else:
+            load = self._limits.share if self._charges else self._limits.left
+            load = self._taken[1].load_for(load) if self.throttle.of_share else load
+        if (load, marks) == self._set:
             return
         try:
+            if self._charges:
+                self._charges.set_marks(marks)
             self._shedder.set_load(load)  # type: ignore[arg-type]
         except Exception as error:
             self._limits.doubt(error)
-        self._set = load
+        self._set = load, marks
+
+    def _beyond(self, rates: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the rates at which the plan leaves room for marked items.
+
+        If they take a fraction f of everything, and the busiest server can take the share k, then
+        (k - f) / (1 - f) is left of the others: as if rates were so much higher.
+        """
+        if self.marker is None or not isinstance(self._shedder, CountsInputs):
+            return rates
+        factor = self._shedder.affordable(rates) / max(self._limits.left, 1e-6)
+        return {name: rate * factor for name, rate in rates.items()} if factor > 1.0 else rates
 
     def _refuse(self, refusal: Refusal) -> None:
         self.counters.refused_items += refusal.rows

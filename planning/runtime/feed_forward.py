@@ -95,6 +95,18 @@ class Bucket:
         self._spent += tokens
         self.tokens -= tokens
 
+    def change(self, now_s: float, rate: float, depth: float) -> None:
+        """Go on with another rate and depth, and with the tokens that fit; none come along.
+
+        >>> bucket = Bucket(rate=10.0, depth=5.0)
+        >>> bucket.at(0.0), bucket.change(0.0, 1.0, 3.0), bucket.change(0.0, 2.0, 9.0)
+        (5.0, None, None)
+        >>> bucket.at(1.0)
+        5.0
+        """
+        self._then = self.tokens = min(self.at(now_s), depth)
+        self.rate, self.depth, self._since_s, self._spent = rate, depth, now_s, 0.0
+
 
 class FeedForwardThrottle(Throttle):
     """Holds what passes to a capacity: passed <= capacity x time + slack, in every stretch of time.

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from planning.pacing import UNLIMITED
-from planning.runtime.budget import SharedBudget
 from planning.runtime.counters import Counters
 from planning.runtime.marking import SampleMarker
 from planning.runtime.throttle import Load, Throttle
 from planning.shedder import Decision
+
+
+class Budget(Protocol):
+    """A hard limit that is drawn on before a batch: a ``SharedBudget`` or a ``LeasedBudget``."""
+
+    def take(self, offered: int, wanted: int, z: float) -> int:
+        """Return how many of the wanted units may pass."""
+
+    def give_back(self, unused: int) -> None:
+        """Return part of what was granted: it did not pass after all."""
 
 
 class Limits:
@@ -24,7 +33,7 @@ class Limits:
     def __init__(
         self,
         throttle: Throttle,
-        budget: SharedBudget | None,
+        budget: Budget | None,
         marker: SampleMarker | None,
         counters: Counters,
     ) -> None:
@@ -35,7 +44,7 @@ class Limits:
         self.last_error = ""
         self.load: Load = 0.0
         self.load = self._sound(lambda: throttle.load)
-        self.counters.load = self.share
+        self.counters.load = self.left = self.share
         self._granted = UNLIMITED
 
     @property
@@ -45,15 +54,16 @@ class Limits:
             return float(getattr(self.throttle, "uniform_share", 1.0))
         return self.load
 
-    @property
-    def left(self) -> float:
-        """The share that is left for what is not marked."""
-        return self.share if self.marker is None else self.marker.share(self.share)
+    def charge_marks(self, share: float) -> None:
+        """Charge marks to the share that may pass; ``left`` is for what is not marked."""
+        self.left = share if self.marker is None else self.marker.share(share)
 
     def before(self, now_s: float, told: Any, units: int) -> int:
         """Take the load for a batch; return how many units of it may pass."""
         self.load = self._sound(lambda: self.throttle.before(now_s, told))
         self.counters.load = share = self.share
+        self.charge_marks(share)
+        self.counters.offered_units += units
         self._granted = UNLIMITED
         if self.budget is not None:
             # What the plan will want: its share, and room for chance.
@@ -63,6 +73,7 @@ class Limits:
 
     def after(self, decision: Decision) -> None:
         """Account for what passed."""
+        self.counters.kept_units += decision.units
         self.counters.dropped_by_budget += decision.cut
         if self.budget is not None:
             self.budget.give_back(self._granted - decision.units)

@@ -16,7 +16,7 @@ import numpy as np
 from planning import batches, families, keys
 from planning.arrays import FloatArray
 from planning.errors import ArtifactError
-from planning.families import CountsInputs, PassesFraction, Plan, Shedder
+from planning.families import ChargesMarks, CountsInputs, PassesFraction, Plan, Shedder
 
 LOADS = (0.0, 0.05, 0.3, 0.5, 0.8, 1.0)
 ROWS = 64
@@ -76,6 +76,9 @@ def attempt(shedder: Shedder, successor: Shedder) -> None:
     if shedder.WEIGHTED:
         shedder.decide(whole, weighted=True)
         shedder.decide(whole, draws=draws, weighted=True)
+    if isinstance(shedder, ChargesMarks):
+        marks = np.arange(ROWS) % 8 == 0
+        _checked(shedder.decide_marked(whole, marks, ahead=7), ROWS, parts)
     for form in forms(columns):
         _shaped(shedder.offer(form), ROWS, parts)
     one = {name: column[0] for name, column in columns.items()}

@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from planning.artifacts import Published
+from planning.artifacts.status import plain
 from planning.errors import ArtifactError, InvalidInput
 from planning.families import Definition
-from planning.runtime.budget import SharedBudget
+from planning.runtime import metrics
 from planning.runtime.client import PlanClient
 from planning.runtime.compiling import at_hand
-from planning.runtime.counters import prometheus
 from planning.runtime.data_path import DataPath, Fallback
+from planning.runtime.limits import Budget
 from planning.runtime.marking import SampleMarker
 from planning.runtime.preparing import Prepared, prepare
 from planning.runtime.throttle import FixedThrottle, Observing, Throttle
@@ -88,7 +91,7 @@ class RunningShedder(DataPath):
         key: str | Sequence[str] = (),
         salt: int | None = None,
         options: Mapping[str, Any] | None = None,
-        budget: SharedBudget | None = None,
+        budget: Budget | None = None,
         marker: SampleMarker | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -113,6 +116,7 @@ class RunningShedder(DataPath):
             salt=salt,
             clock=clock,
         )
+        metrics.watch(self)
         client.attach(self)
 
     def shadow(self, published: Published | None) -> None:
@@ -136,27 +140,7 @@ class RunningShedder(DataPath):
 
     def status(self) -> dict[str, Any]:
         """Return what an operator asks first: what is in force, and what went wrong last."""
-        client = self.client
-        newest = max(client.refused, default=0)
-        return {
-            "stream": client.stream,
-            "node": client.node,
-            "state": client.state if self._shedder is not None else "waiting",
-            "version": self.version,
-            "load": dict(self.load) if isinstance(self.load, Mapping) else self.load,
-            "fallback": self.fallback,
-            "refused_version": newest,
-            "refused_reason": client.refused.get(newest, ""),
-            "refused_batch": self.last_refusal,
-            "error": self.last_error,
-            "throttle_error": self._limits.last_error,
-            "poll_error": str(client.last_error or ""),
-            "counters": self.snapshot(),
-        }
-
-    def to_prometheus(self) -> str:
-        """Return all counters in Prometheus' text format, labelled with stream and node."""
-        return prometheus(self.snapshot(), {"stream": self.client.stream, "node": self.client.node})
+        return msgspec.structs.asdict(self.client.status(self))
 
     # On the client's thread
 
@@ -177,3 +161,21 @@ class RunningShedder(DataPath):
     def hand_over(self, published: Published, prepared: Prepared) -> None:
         """Leave a finished shedder for the data path to take over."""
         self._ready = (published, prepared)
+
+    def withdraw(self) -> None:
+        """Let the data path go on without a plan."""
+        self._ready = None
+
+    # On the thread that reports
+
+    def measured(self) -> dict[str, Any]:
+        """Return the fields of a status that only the data path knows."""
+        return {
+            "version": self.version,
+            "load": dict(self.load) if isinstance(self.load, Mapping) else self.load,
+            "fallback": self.fallback,
+            "refused_batch": plain(self.last_refusal),
+            "error": plain(self.last_error),
+            "throttle_error": plain(self._limits.last_error),
+            "counters": self.snapshot(),
+        }

@@ -32,7 +32,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.batches import Batch, Refusal, Schema
 from planning.errors import InvalidInput
 from planning.pacing import ONE, UNLIMITED, spread_credits
-from planning.shedder import BaseShedder, Decision, Draws, ItemCounters
+from planning.shedder import BaseShedder, Decision, Draws, ItemCounters, Measures
 from planning.sifter import kernels, lookup
 from planning.sifter.lookup.kernels import descend, find_cells, find_common, mark_pinned
 from planning.sifter.lookup.single import Single
@@ -127,6 +127,16 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         offered = self._state[:, kernels.OFFERED].astype(np.int64)
         cut = self._state[:, kernels.CUT].view(np.int64)
         return ItemCounters(offered, self._dropped + self._carries() + cut)
+
+    def measures(self) -> Measures:
+        """Return the regions' thresholds and counts; single tuples are counted block by block."""
+        offered, cut = self._state[:-1, [kernels.OFFERED, kernels.CUT]].T.astype(np.int64)
+        values = {
+            "drop_ratio": self._setting.drop_thresholds,
+            "offered_items_total": offered,
+            "dropped_items_total": (self._dropped + self._carries())[:-1] + cut,
+        }
+        return Measures("region", range(len(offered)), self._plan.frequency, values)
 
     def probe(self, rows: int) -> dict[str, Any]:
         """Return tuples that are spread over the data space."""

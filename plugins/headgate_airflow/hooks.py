@@ -12,13 +12,13 @@ from upath import UPath
 
 from headgate_airflow import places
 from headgate_airflow.rest import Rest
-from planning.artifacts import Acknowledgement, Store, TrustedKeys
+from planning.artifacts import Status, Store, TrustedKeys
 from planning.errors import PlanningError
 from planning.home import Home
 
 
 class HeadgateHook(BaseHook):
-    """Plans and acknowledgements of an installation, from its store or from its plan API.
+    """Plans and nodes of an installation, from its store or from its plan API.
 
     A connection of type ``headgate`` names the installation in one of two ways: ``home`` in its
     extra is the folder or URL of the home (``plans`` and ``keys`` too, if they are elsewhere);
@@ -45,12 +45,12 @@ class HeadgateHook(BaseHook):
             return int(self.api.call("GET", f"/headgate/api/streams/{stream}/latest")["version"])
         return self.store.latest(stream).version
 
-    def acknowledgements(self, stream: str) -> list[Acknowledgement]:
-        """Return which node has which version of the stream in force."""
+    def nodes(self, stream: str) -> list[Status]:
+        """Return what every node of the stream last said about itself."""
         if self.api is not None:
-            words = self.api.call("GET", f"/headgate/api/streams/{stream}/acknowledgements")
-            return msgspec.convert(words, list[Acknowledgement])
-        return list(self.store.acknowledgements(stream))
+            words = self.api.call("GET", f"/headgate/api/streams/{stream}/nodes")
+            return msgspec.convert(words, list[Status], str_keys=True)
+        return list(self.store.nodes(stream))
 
     def test_connection(self) -> tuple[bool, str]:
         """List the streams that have a plan; say how many there are, or what is wrong."""

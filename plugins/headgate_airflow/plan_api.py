@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.assets.manager import asset_manager
 from airflow.models.asset import AssetModel
 from fastapi import APIRouter, Header, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from headgate_serve import answers
+from headgate_serve.watch import Watch
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,11 +22,13 @@ from headgate_airflow.access import dag_of, may, requires
 from headgate_airflow.catalog import planned_streams
 from headgate_airflow.places import home
 from headgate_airflow.texts import asset_name
-from planning.artifacts import Manifest, SigningKey
-from planning.artifacts.manifest import Encoding, encode
+from planning.artifacts import Manifest, Reader, SigningKey
+from planning.artifacts.files import SMALL_BYTES
+from planning.artifacts.manifest import Encoding
 
 router = APIRouter(prefix="/api")
 IfNoneMatch = Annotated[str | None, Header()]
+_watches: dict[str, Watch] = {}
 
 
 class Rollback(BaseModel):
@@ -46,16 +49,42 @@ def streams(user: GetUserDep, session: SessionDep) -> list[dict[str, Any]]:
 
 
 @router.get("/streams/{stream}/latest", dependencies=[requires("GET")])
-def latest(stream: str, if_none_match: IfNoneMatch = None) -> Response:
-    """Return the manifest of the version in force, byte for byte as signed."""
-    return _manifest(home().store().latest(stream), if_none_match)
+async def latest(stream: str, if_none_match: IfNoneMatch = None, wait: str = "0") -> Response:
+    """Return the newest manifest as it lies in the store; with ``wait``, once there is news."""
+    return await answers.latest_or_wait(_watch(), stream, if_none_match, wait)
+
+
+@router.get("/streams/{stream}/versions", dependencies=[requires("GET")])
+def versions(stream: str) -> Response:
+    """Return the numbers of the versions."""
+    return answers.versions(_reader(), stream)
 
 
 @router.get("/streams/{stream}/versions/{version}", dependencies=[requires("GET")])
-def version(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Response:
+def version(stream: str, version: str, if_none_match: IfNoneMatch = None) -> Response:
     """Return one version's manifest."""
-    store = home().store()
-    return _manifest(store.manifest(stream, version), if_none_match)
+    return answers.manifest(_reader(), stream, version, if_none_match)
+
+
+@router.get("/streams/{stream}/payloads/{name}", dependencies=[requires("GET")])
+def payload(stream: str, name: str, if_none_match: IfNoneMatch = None) -> Response:
+    """Return an encoded plan by its digest."""
+    return answers.payload(_reader(), stream, name, if_none_match)
+
+
+@router.get("/streams/{stream}/nodes", dependencies=[requires("GET")])
+def nodes(stream: str) -> Response:
+    """Return what every node last said about itself."""
+    return answers.nodes(_reader(), stream)
+
+
+@router.put("/streams/{stream}/nodes/{node}", dependencies=[requires("GET")])
+async def report(stream: str, node: str, request: Request, user: GetUserDep) -> Response:
+    """Take a node's status: from the user of its name, or from one who may edit the DAG."""
+    if user.get_name() != node and not await run_in_threadpool(may, user, "PUT", stream):
+        raise HTTPException(403, f"{user.get_name()} may not report for node {node}")
+    body = await _body(request)
+    return await run_in_threadpool(answers.report, _reader(), stream, node, body)
 
 
 @router.get("/streams/{stream}/versions/{version}/plan.json", dependencies=[requires("GET")])
@@ -74,12 +103,6 @@ def plan_bin(stream: str, version: int, if_none_match: IfNoneMatch = None) -> Re
 def what_if(stream: str, version: int, at: str) -> dict[str, Any]:
     """Return what one version promises at a load: ``0.4``, or rates such as ``i1=200,i2=50``."""
     return views.what_if(home(), stream, version, at)
-
-
-@router.get("/streams/{stream}/acknowledgements", dependencies=[requires("GET")])
-def acknowledgements(stream: str) -> list[dict[str, Any]]:
-    """Return which node has which version in force."""
-    return [msgspec.to_builtins(word) for word in home().store().acknowledgements(stream)]
 
 
 @router.post("/streams/{stream}/rollback", dependencies=[requires("PUT")], status_code=201)
@@ -133,17 +156,31 @@ def _stream(row: views.StreamRow) -> dict[str, Any]:
         "created_at": manifest.created_at if manifest else None,
         "digest": manifest.payloads.binary.digest if manifest else None,
         "bytes": manifest.payloads.binary.bytes if manifest else None,
-        "nodes": row.nodes,
-        "nodes_current": row.nodes_current,
+        "nodes": len(row.fleet.nodes),
+        "nodes_current": row.fleet.running,
+        "nodes_by_state": row.fleet.counts(),
         "problem": row.problem or None,
     }
 
 
-def _manifest(manifest: Manifest, if_none_match: str | None) -> Response:
-    # Of the manifest, not of the plan: a rollback is news even though its plan is an old one.
-    data = encode(manifest)
-    tag = hashlib.sha256(data).hexdigest()
-    return _tagged(data, tag, "application/json", if_none_match)
+async def _body(request: Request) -> bytes:
+    """Return a request's body, if it is no larger than what readers of a status accept."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > SMALL_BYTES:
+            raise HTTPException(413, f"a status must have at most {SMALL_BYTES} bytes")
+    return bytes(body)
+
+
+def _reader() -> Reader:
+    return Reader(home().plans)
+
+
+def _watch() -> Watch:
+    """Return what this server's clients wait at, all at the same one."""
+    reader = _reader()
+    return _watches.setdefault(str(reader.root), Watch(reader))
 
 
 def _payload(

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class PlanInForceSensor(BaseSensorOperator):
     """Wait until ``nodes`` nodes run ``version`` of a stream's plan, or a newer one.
 
-    It reads the nodes' acknowledgements. ``version`` defaults to the one in force when the sensor
-    starts and may be a template. The task's result is the names of the nodes. With ``deferrable``
-    the triggerer waits, and no worker is occupied meanwhile.
+    It reads the nodes' statuses: a node that has fallen silent does not count, and the log says
+    why others do not follow. ``version`` defaults to the one in force when the sensor starts and
+    may be a template. The task's result is the names of the nodes. With ``deferrable`` the
+    triggerer waits, and no worker is occupied meanwhile.
     """
 
     template_fields: Sequence[str] = ("stream", "version", "headgate_conn_id")

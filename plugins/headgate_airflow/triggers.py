@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from headgate_airflow.hooks import HeadgateHook
+from planning.artifacts.fleet import judged, runs
+
+log = logging.getLogger(__name__)
 
 
 def nodes_running(hook: HeadgateHook, stream: str, version: int) -> list[str]:
     """Return the nodes that run at least ``version`` of a stream.
 
-    A newer version counts: the node is already past the one being waited for.
+    A newer version counts: the node is already past the one being waited for. A silent node does
+    not count: nobody knows what it runs. The log says what keeps the others.
     """
-    words = hook.acknowledgements(stream)
-    return sorted(word.node for word in words if word.version >= version)
+    statuses = hook.nodes(stream)
+    for status in statuses:
+        if not runs(status, version):
+            log.info("%s %s", status.node, judged(status, version).sentence)
+    return sorted(status.node for status in statuses if runs(status, version))
 
 
 class PlanInForceTrigger(BaseTrigger):

@@ -12,7 +12,8 @@ from typing import Any
 
 from headgate_airflow.catalog import PlannedStream
 from planning import families, loads
-from planning.artifacts import Acknowledgement, Broken, Listing, Manifest, Store
+from planning.artifacts import Broken, Listing, Manifest, Status, Store
+from planning.artifacts.fleet import Fleet, fleet, lasting_s, span
 from planning.errors import ArtifactError, NoPlan, PlanningError, StoreError
 from planning.home import Home
 from planning.stages.run import Run
@@ -21,7 +22,7 @@ CURVE_POINTS = 101
 SHOWN_RUNS = 10
 SHOWN_CHARACTERS = 120
 DIGEST = re.compile("[0-9a-f]{64}")
-MINUTE, HOUR, DAY = 60, 3600, 86400
+MINUTE = 60
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,7 @@ class StreamRow:
     manifest: Manifest | None = None
     problem: str = ""
     last_run: RunRow | None = None
-    nodes: int = 0
-    nodes_current: int = 0
+    fleet: Fleet = Fleet(0, ())
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class StreamView:
 
     row: StreamRow
     history: Listing[Manifest]
-    acknowledgements: Listing[Acknowledgement]
     runs: list[RunRow]
     curve: list[tuple[float, float]] = field(default_factory=list)
     example: str = ""  # a load to start from; empty if the plan cannot be read
@@ -88,8 +87,11 @@ def _row(home: Home, store: Store, stream: str, planned: PlannedStream | None) -
     except (ArtifactError, StoreError) as error:
         problem = str(error)
     family = manifest.family if manifest else planned.family if planned else "?"
-    nodes = list(store.acknowledgements(stream))
-    current = [n for n in nodes if manifest is not None and n.version == manifest.version]
+    nodes = Fleet(0, ())
+    try:
+        nodes = fleet(store, stream)
+    except PlanningError as error:
+        problem = problem or str(error)
     return StreamRow(
         stream=stream,
         family=family,
@@ -97,8 +99,7 @@ def _row(home: Home, store: Store, stream: str, planned: PlannedStream | None) -
         manifest=manifest,
         problem=problem,
         last_run=next(iter(runs(home, stream, 1)), None),
-        nodes=len(nodes),
-        nodes_current=len(current),
+        fleet=nodes,
     )
 
 
@@ -114,7 +115,6 @@ def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> Strea
     return StreamView(
         row=row,
         history=history,
-        acknowledgements=store.acknowledgements(stream),
         runs=runs(home, stream, SHOWN_RUNS),
         curve=curve(plan) if plan else [],
         example=loads.example(plan) if plan else "",
@@ -207,12 +207,36 @@ def age(text: str, now: datetime | None = None) -> str:
     >>> age("2026-01-01T00:00:00Z", datetime(2026, 1, 1, 0, 1, 5, tzinfo=UTC))
     '1 minute ago'
     """
-    passed = ((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds()
-    for unit, seconds in (("day", DAY), ("hour", HOUR), ("minute", MINUTE)):
-        count = int(passed // seconds)
-        if count >= 1:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
+    return ago(((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds())
+
+
+def ago(passed_s: float) -> str:
+    """Say how long ago something was.
+
+    >>> ago(240), ago(12)
+    ('4 minutes ago', 'just now')
+    """
+    return f"{span(passed_s)} ago" if passed_s >= MINUTE else "just now"
+
+
+def since(status: Status, moment: str | None) -> str:
+    """Say since when something is so on a node, whatever its clock shows.
+
+    >>> at = Status(node="edge-7", at="2026-01-01T00:05:00Z")
+    >>> since(at, "2026-01-01T00:01:00Z"), since(at, None)
+    ('4 minutes ago', '–')
+    """
+    seconds = lasting_s(status, moment)
+    return "–" if seconds is None else ago(seconds)
+
+
+def load(value: float | Mapping[str, float]) -> str:
+    """Return a node's load, shortened for a table.
+
+    >>> load(0.5), load({"i1": 200.0})
+    ('0.5', 'i1=200')
+    """
+    return brief(loads.as_text(value))
 
 
 def size(count: int) -> str:

@@ -26,6 +26,7 @@ from planning.streams import NAME
 
 STATUS = {NoPlan: 404, InvalidInput: 422, ArtifactError: 500, StoreError: 503}
 UNAUTHENTICATED = 401
+INVALID_TOKEN = "Invalid JWT token"  # Airflow forbids its bearer everything, whoever that may be
 # Data Docs contain text from sample rows, which Great Expectations does not escape. In a sandbox
 # with its own origin, such text cannot call Airflow's API as the person who reads it.
 DATA_DOCS_HEADERS = {
@@ -49,7 +50,10 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-templates.filters |= {"age": views.age, "size": views.size, "brief": views.brief}
+templates.filters |= {
+    "age": views.age, "ago": views.ago, "since": views.since, "load": views.load,
+    "size": views.size, "brief": views.brief,
+}  # fmt: skip
 templates.tests["expired"] = views.expired
 
 
@@ -113,6 +117,8 @@ async def planning_error(request: Request, error: PlanningError) -> Response:
 @app.exception_handler(HTTPException)
 async def http_error(request: Request, error: HTTPException) -> Response:
     """Answer a browser with a page, a program with JSON."""
+    if error.detail == INVALID_TOKEN:
+        error = HTTPException(UNAUTHENTICATED, INVALID_TOKEN, {"WWW-Authenticate": "Bearer"})
     if _wants_page(request):
         return _error_page(request, error.status_code, str(error.detail))
     return await http_exception_handler(request, error)

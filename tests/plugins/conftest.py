@@ -65,7 +65,7 @@ def publish(plan, definition):
 @pytest.fixture(scope="session")
 def published_home(tmp_path_factory, publish):
     """A home with two published versions and two nodes, one of them behind; read-only."""
-    from planning.artifacts import Acknowledgement, Store, TrustedKeys
+    from planning.artifacts import Status, Store, TrustedKeys
     from planning.home import Home
 
     home = Home.at(tmp_path_factory.mktemp("published"))
@@ -73,10 +73,11 @@ def published_home(tmp_path_factory, publish):
     publish(home, 1)
     store = Store(home.plans, TrustedKeys.load(home.keys))
     for node, version in (("edge-1", 2), ("edge-2", 1)):
-        word = Acknowledgement(
-            node=node, version=version, at="2026-01-03T00:00:00Z", counters={"offered": 10}
-        )
-        store.acknowledge("ticks", word)
+        status = Status(
+            node=node, version=version, at="2026-01-03T00:00:00Z",
+            counters={"offered": 10, "kept": 4},
+        )  # fmt: skip
+        store.report("ticks", status)
     return home
 
 

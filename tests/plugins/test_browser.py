@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,40 @@ def test_asking_at_a_load(airflow, tab):
     tab.get_by_text("Predicted quality at 0.25").wait_for()
     assert tab.locator("#load").input_value() == "0.25"
     assert [p for p in tab.problems if "422" not in p] == []  # the browser notes refused requests
+
+
+def test_silent_and_refusing_nodes_are_on_top(airflow, tab):
+    from planning.artifacts import Status
+    from planning.home import Home
+
+    store, evil = Home.at(airflow.home).store(), "<b id=evil>rot</b>"
+    at = "2026-01-03T00:00:00Z"
+    for node, said in {
+        "edge-1": {"version": 2, "counters": {"offered": 10, "kept": 4}},
+        "edge-2": {"version": 2, "heartbeat_s": 30.0},
+        "edge-3": {"version": 1, "refused": {2: evil}},
+    }.items():
+        store.report("orders", Status(node=node, at=at, **said))
+    heard = time.time() - 240
+    os.utime(store.folder("orders", "nodes") / "edge-2.json", (heard, heard))
+    tab.goto(f"{airflow.url}/headgate/")
+    row = tab.get_by_role("row").filter(has_text="orders").inner_text()
+    for shown in ("1 of 3", "1 silent", "1 refuses"):
+        assert shown in row
+    tab.goto(f"{airflow.url}/headgate/streams/orders")
+    summary = "1 of 3 nodes runs version 2; edge-2 was last heard 4 minutes ago; edge-3 refuses"
+    tab.get_by_text(summary).wait_for()
+    rows = [row.inner_text() for row in tab.locator("#nodes > tbody > tr").all()]
+    assert [row.split()[0] for row in rows] == ["edge-2", "edge-3", "edge-1"]
+    assert "edge-2 was last heard 4 minutes ago" in rows[0]
+    assert f"edge-3 refuses version 2: {evil}" in rows[1]
+    assert "40.0 %" in rows[2]
+    assert tab.locator("#evil").count() == 0
+    offered = tab.get_by_role("cell", name="offered", exact=True)
+    assert not offered.is_visible()
+    tab.get_by_text("counters", exact=True).first.click()
+    offered.wait_for()
+    assert tab.problems == []
 
 
 def test_rolling_back_asks_first_and_publishes(airflow, tab):

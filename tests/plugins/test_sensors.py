@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 
 import pytest
+from msgspec.structs import replace
 
 pytestmark = pytest.mark.airflow
 
-ACKNOWLEDGEMENTS = "/headgate/api/streams/ticks/acknowledgements"
+NODES = "/headgate/api/streams/ticks/nodes"
 
 
 @pytest.fixture
@@ -31,12 +34,11 @@ def there(home, connection, monkeypatch) -> str:
     return connection(extra={"home": str(home.root)})
 
 
-def acknowledge(home, node: str, version: int) -> None:
-    from planning.artifacts import Acknowledgement
+def report(home, node: str, version: int, **said) -> None:
+    from planning.artifacts import Status
 
-    at = "2026-01-04T00:00:00Z"
-    word = Acknowledgement(node=node, version=version, at=at, counters={})
-    home.store().acknowledge("ticks", word)
+    status = Status(node=node, version=version, at="2026-01-04T00:00:00Z", **said)
+    home.store().report("ticks", status)
 
 
 def sensor(**arguments):
@@ -50,7 +52,7 @@ def test_the_hook_reads_the_home_that_the_connection_names(there, home):
 
     hook = HeadgateHook(there)
     assert hook.latest("ticks") == 2
-    assert [word.node for word in hook.acknowledgements("ticks")] == ["edge-1", "edge-2"]
+    assert [status.node for status in hook.nodes("ticks")] == ["edge-1", "edge-2"]
     assert hook.test_connection() == (True, f"{home.plans} can be read; streams with a plan: 1")
 
 
@@ -100,15 +102,20 @@ def test_a_server_that_does_not_answer_is_reported(connection):
     assert "got no usable answer" in message
 
 
-def test_the_plan_api_agrees_with_the_store(connection, there, monkeypatch):
+def test_the_plan_api_agrees_with_the_store(connection, there, home, monkeypatch):
     from headgate_airflow import HeadgateHook
     from headgate_airflow.rest import Rest
-    from msgspec import to_builtins
+    from headgate_serve import answers
 
-    stored = HeadgateHook(there).acknowledgements("ticks")
-    answers = {ACKNOWLEDGEMENTS: to_builtins(stored)}
-    monkeypatch.setattr(Rest, "call", lambda self, method, path: answers[path])
-    assert HeadgateHook(connection(host="here")).acknowledgements("ticks") == stored
+    from planning.artifacts import Reader
+
+    report(home, "edge-3", 1, refused={2: "rot"})
+    said = json.loads(answers.nodes(Reader(home.plans), "ticks").body)
+    monkeypatch.setattr(Rest, "call", lambda self, method, path: {NODES: said}[path])
+    overhttp = HeadgateHook(connection(host="here")).nodes("ticks")
+    stored = HeadgateHook(there).nodes("ticks")
+    assert [replace(s, age_s=0.0) for s in overhttp] == [replace(s, age_s=0.0) for s in stored]
+    assert overhttp[2].refused == {2: "rot"}
 
 
 def test_the_sensor_counts_the_nodes_that_run_the_version_or_a_newer_one(there):
@@ -116,6 +123,22 @@ def test_the_sensor_counts_the_nodes_that_run_the_version_or_a_newer_one(there):
         poke = sensor(headgate_conn_id=there, version=version, nodes=nodes).poke({})
         assert bool(poke) is done, (version, nodes)
     assert poke.xcom_value == ["edge-1", "edge-2"]
+
+
+def test_a_silent_node_does_not_count_and_a_refusing_one_is_named(there, home, caplog):
+    report(home, "edge-3", 2, heartbeat_s=30.0)
+    report(home, "edge-4", 1, refused={2: "the signature is not valid"})
+    with caplog.at_level(logging.INFO):
+        assert sensor(headgate_conn_id=there, version=2, nodes=2).poke({})
+    assert "edge-4 refuses version 2: the signature is not valid" in caplog.text
+    assert "edge-3" not in caplog.text
+    file = home.plans / "ticks" / "nodes" / "edge-3.json"
+    heard = file.stat().st_mtime - 240
+    os.utime(file, (heard, heard))
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        assert not sensor(headgate_conn_id=there, version=2, nodes=2).poke({})
+    assert "edge-3 was last heard 4 minutes ago" in caplog.text
 
 
 @pytest.mark.parametrize("version", [None, "2"])
@@ -127,7 +150,7 @@ def test_the_sensor_waits_here_until_the_nodes_follow(there, home, version, monk
     def look(hook, stream, wanted):
         looks.append(wanted)
         if len(looks) == 2:
-            acknowledge(home, "edge-2", 2)
+            report(home, "edge-2", 2)
         return nodes_running(hook, stream, wanted)
 
     nodes_running = sensors.nodes_running
@@ -150,7 +173,7 @@ def test_a_deferrable_sensor_hands_over_to_its_trigger(there, home):
     async def fire():
         async def follow() -> None:
             await asyncio.sleep(0.05)
-            acknowledge(home, "edge-2", 2)
+            report(home, "edge-2", 2)
 
         follower = asyncio.create_task(follow())
         event = await anext(trigger.run())

@@ -22,7 +22,10 @@ PATHS = [
     "/headgate/api/streams/ticks/versions/1/plan.json",
     "/headgate/api/streams/ticks/versions/1/plan.bin",
     "/headgate/api/streams/ticks/versions/1/what-if?at=0.5",
-    "/headgate/api/streams/ticks/acknowledgements",
+    "/headgate/api/streams/ticks/latest?wait=30",
+    "/headgate/api/streams/ticks/versions",
+    "/headgate/api/streams/ticks/nodes",
+    f"/headgate/api/streams/ticks/payloads/{64 * '0'}.bin",
 ]
 
 
@@ -123,6 +126,7 @@ def test_the_list_of_streams(server, as_user):
     assert stream["version"] == 2
     assert stream["dag_id"] == "plan_ticks"
     assert (stream["nodes"], stream["nodes_current"]) == (2, 1)
+    assert stream["nodes_by_state"] == {"behind": 1, "in force": 1}
 
 
 @pytest.fixture
@@ -194,7 +198,11 @@ def test_both_encodings_are_served_and_match_the_manifest(server, as_user):
     ("path", "status", "message"),
     [
         ("streams/nothing/latest", 404, "no published plan"),
-        ("streams/ticks/versions/9", 404, "no version 9"),
+        ("streams/ticks/versions/9", 404, "no such version"),
+        ("streams/ticks/versions/x", 422, "positive number"),
+        ("streams/ticks/latest?wait=soon", 422, "must be a number"),
+        ("streams/ticks/payloads/..%2f..%2fkeys", 404, ""),
+        ("streams/ticks/payloads/plan.bin", 422, "<sha256>.bin"),
         ("streams/Ticks!/latest", 422, "lower-case"),
         ("streams/ticks/versions/1/what-if?at=1.5", 422, "load must lie in [0, 1]"),
         ("streams/ticks/versions/1/what-if?at=i1=200", 422, "no function of input rates"),
@@ -284,7 +292,8 @@ def test_pages(server, as_user):
     assert "version 2" in listing.text
     assert "/dags/plan_ticks" in listing.text
     page = server.get("/headgate/streams/ticks", headers=html).text
-    for shown in ("edge-1", "edge-2", "behind", "Roll back to this", "first plan of the stream"):
+    nodes = "1 of 2 nodes runs version 2; edge-2 runs version 1 of 2."
+    for shown in ("behind", nodes, "40.0 %", "Roll back to this", "first plan of the stream"):
         assert shown in page
     reader = {**as_user("viewer"), "Accept": "text/html"}
     assert "Roll back to this" not in server.get("/headgate/streams/ticks", headers=reader).text

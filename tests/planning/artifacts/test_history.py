@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.artifacts import Acknowledgement, Store, files, history
+from planning.artifacts import Status, Store, files, history
 from planning.errors import InvalidInput, NoPlan
 
 json_values = st.recursive(
@@ -176,19 +176,26 @@ def test_retention_of_nothing_and_of_less_than_one(house):
         house.store.prune("ticks", 0)
 
 
-def test_acknowledgements_are_listed_by_node_and_damaged_ones_reported(house):
+def test_statuses_are_listed_by_node_and_damaged_ones_reported(house):
     house.publish()
+    at = "2026-01-02T03:04:05Z"
     for node, version in (("edge-2", 1), ("edge-1", 1), ("edge-2", 2)):
-        house.store.acknowledge(
-            "ticks",
-            Acknowledgement(
-                node=node, version=version, at="2026-01-02T03:04:05Z", counters={"kept": 3}
-            ),
-        )
-    acks = house.store.acknowledgements("ticks")
-    assert [(a.node, a.version) for a in acks] == [("edge-1", 1), ("edge-2", 2)]
-    (house.store.root / "ticks" / "acks" / "edge-3.json").write_bytes(b"{")
-    acks = house.store.acknowledgements("ticks")
-    assert len(acks) == 2
-    assert acks.broken[0].name == "edge-3.json"
-    assert house.store.acknowledgements("alarms").sound == ()
+        house.store.report("ticks", Status(node=node, version=version, at=at, counters={"kept": 3}))
+    nodes = house.store.nodes("ticks")
+    assert [(n.node, n.version) for n in nodes] == [("edge-1", 1), ("edge-2", 2)]
+    (house.store.root / "ticks" / "nodes" / "edge-3.json").write_bytes(b"{")
+    nodes = house.store.nodes("ticks")
+    assert len(nodes) == 2
+    assert nodes.broken[0].name == "edge-3.json"
+    assert house.store.nodes("alarms").sound == ()
+
+
+def test_nodes_of_release_0_1_are_listed_until_they_say_more(house):
+    acks = house.store.folder("ticks", "acks")
+    acks.mkdir(parents=True)
+    word = {"node": "edge-1", "version": 1, "at": "2026-01-02T03:04:05Z", "counters": {"kept": 3}}
+    (acks / "edge-1.json").write_bytes(msgspec.json.encode(word))
+    (old,) = house.store.nodes("ticks")
+    assert (old.node, old.version, old.counters, old.silent) == ("edge-1", 1, {"kept": 3}, False)
+    house.store.report("ticks", Status(node="edge-1", version=2, at="2026-01-02T03:04:05Z"))
+    assert [node.version for node in house.store.nodes("ticks")] == [2]

@@ -236,7 +236,7 @@ def test_what_readers_would_refuse_is_not_published(house, monkeypatch):
 
 
 @pytest.mark.parametrize("obstacle", [o for o in OBSTACLES if o != "dangling link"])
-def test_keys_and_acknowledgements_are_bounded_too(three, obstacle):
+def test_keys_and_statuses_are_bounded_too(three, obstacle):
     key = three.house.keys / "trusted" / "other.pem"
     OBSTACLES[obstacle](key)
     with pytest.raises((ArtifactError, StoreError)):
@@ -246,18 +246,18 @@ def test_keys_and_acknowledgements_are_bounded_too(three, obstacle):
     OBSTACLES[obstacle](private)
     with pytest.raises((ArtifactError, StoreError)):
         guarded(lambda: SigningKey.load(three.house.keys))
-    acks = local(three.store.folder("ticks", "acks"))
-    acks.mkdir()
-    OBSTACLES[obstacle](acks / "edge-7.json")
-    listing = guarded(lambda: three.store.acknowledgements("ticks"))
+    nodes = local(three.store.folder("ticks", "nodes"))
+    nodes.mkdir()
+    OBSTACLES[obstacle](nodes / "edge-7.json")
+    listing = guarded(lambda: three.store.nodes("ticks"))
     assert [broken.name for broken in listing.broken] == ["edge-7.json"]
 
 
-def test_an_acknowledgement_behind_a_dangling_link_is_listed(three):
-    acks = local(three.store.folder("ticks", "acks"))
-    acks.mkdir()
-    (acks / "edge-7.json").symlink_to("nowhere")
-    assert [b.name for b in three.store.acknowledgements("ticks").broken] == ["edge-7.json"]
+def test_a_status_behind_a_dangling_link_is_listed(three):
+    nodes = local(three.store.folder("ticks", "nodes"))
+    nodes.mkdir()
+    (nodes / "edge-7.json").symlink_to("nowhere")
+    assert [b.name for b in three.store.nodes("ticks").broken] == ["edge-7.json"]
 
 
 @pytest.mark.parametrize("obstacle", ["fifo", "3 GiB", "endless device", "loop of links"])

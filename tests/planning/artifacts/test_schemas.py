@@ -4,7 +4,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from planning.artifacts import Acknowledgement, acknowledgement, schemas
+from planning.artifacts import Status, schemas, status
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = Path(__file__).parent / "golden"
@@ -38,15 +38,19 @@ def test_published_json_fits_its_schema(name, file):
         assert not validator.is_valid(without), field
 
 
-def test_an_acknowledgement_fits_its_schema():
-    word = Acknowledgement(
-        node="edge-1", version=3, at="2026-01-02T03:04:05.5Z", counters={"kept": 1, "load": 0.5}
-    )
-    document = json.loads(acknowledgement.encode(word))
-    validator = jsonschema.Draft202012Validator(schemas.schemas()["acknowledgement"])
-    validator.validate(document)
-    assert not validator.is_valid(document | {"version": "three"})
-    assert not validator.is_valid({k: v for k, v in document.items() if k != "node"})
+def test_a_status_fits_its_schema():
+    full = Status(
+        node="edge-1", version=3, at="2026-01-02T03:04:05.5Z", stream="ticks", state="expired",
+        refused={4: "rot"}, load={"i1": 200.0}, counters={"kept": 1, "load": 0.5},
+    )  # fmt: skip
+    validator = jsonschema.Draft202012Validator(schemas.schemas()["status"])
+    for word in (full, Status(node="edge-1", at="2026-01-02T03:04:05Z")):
+        document = json.loads(status.encode(word))
+        validator.validate(document)
+        wrong = {"version": "three", "state": "well", "node": "../x", "at": "now", "load": "full"}
+        for field, value in wrong.items():
+            assert not validator.is_valid(document | {field: value}), field
+        assert not validator.is_valid({k: v for k, v in document.items() if k != "node"})
 
 
 def test_a_manifest_of_the_wrong_kind_does_not_fit():

@@ -24,8 +24,9 @@ def test_a_plan_that_cannot_be_used_changes_nothing(house, client):
     assert shedder.shedder is in_force
     after = shedder.counters.snapshot()
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"offered", "kept", "dropped"}
-    assert shedder.status()["refused_reason"] == "this plan cannot be used"
+    items = {"offered", "kept", "dropped", "dropped_by_plan"}
+    assert changed == items | {"offered_units", "kept_units"}
+    assert shedder.status()["refused"] == {2: "this plan cannot be used"}
     house.publish("three", cuts=(0.0, 0.8))
     client.poll()
     assert shedder.offer(BATCH).tolist() == [False, False, False, True]
@@ -57,6 +58,10 @@ def test_a_thousand_refused_versions_change_nothing(house, client):
     assert shedder.shedder is in_force
     assert shedder.counters.snapshot() == before
     assert shedder.snapshot()["refused_plans"] == 1000
+    (told,) = house.store.nodes("ticks")
+    assert not client.status().report_error
+    assert told.refused == client.refused
+    assert (told.version, told.refuses) == (1, 1001)
     client.poll()
     assert client.refusals == 1000  # each is counted once
     house.publish("good", cuts=(0.0, 0.8))
