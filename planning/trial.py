@@ -73,7 +73,7 @@ def outcomes(
 def try_stream(home: Home, definition: StreamDefinition) -> Trial:
     """Let a runtime shedder pick up the stream's plan and shed fresh samples with it."""
     trusted = TrustedKeys.load(home.keys)
-    client = PlanClient(home.plans, definition.stream, trusted=trusted, node="trial")
+    client = PlanClient(home.plans, definition.stream, trusted=trusted, node="trial", memory=False)
     client.poll()
     if client.current is None:
         raise PlanningError(f"stream {definition.stream} has no plan to try: {client.last_error}")
@@ -81,6 +81,7 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
     shedder = RunningShedder(client, load=definition.gate.loads[len(definition.gate.loads) // 2])
     for batch in batches(columns, BATCH_ROWS):
         shedder.offer(batch)
+    client.stop()
     run = run_of(home, definition.stream, client.current.manifest.version)
     validation = run.read("validation") if run else {}
     return Trial(

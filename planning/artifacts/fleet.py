@@ -17,7 +17,7 @@ from planning.errors import ArtifactError, InvalidInput, NoPlan
 
 STATES = (
     "silent", "refuses", "unreadable", "problem", "waiting", "behind", "expired", "clock off",
-    "ready", "in force",
+    "ready", "in force", "stopped",
 )  # fmt: skip
 """Worst first."""
 LATE = STATES[:6]
@@ -86,20 +86,21 @@ class Fleet:
         >>> Fleet(8, tuple(judged(node, 8) for node in nodes)).summary()
         '1 of 2 nodes runs version 8; edge-2 was last heard 4 minutes ago'
         """
-        if not self.nodes:
-            return "No node follows this stream yet"
+        there = [node for node in self.nodes if node.state != "stopped"]
+        if not there:
+            return "No node follows this stream" + (" any longer" if self.nodes else " yet")
         verb = "runs" if self.running == 1 else "run"
         what = f"{verb} version {self.newest}" if self.newest else f"{verb} a plan: there is none"
         wrong = [n for n in self.nodes if n.state in LATE and (self.newest or n.state != "waiting")]
         said = [f"{node.name} {node.sentence[:SHORT]}" for node in wrong[:NAMED]]
         if len(wrong) > NAMED:
             said.append(f"and {len(wrong) - NAMED} more do not follow")
-        return "; ".join([f"{self.running} of {len(self.nodes)} nodes {what}", *said])
+        return "; ".join([f"{self.running} of {len(there)} nodes {what}", *said])
 
 
 def runs(status: Status, version: int) -> bool:
     """Whether a node runs at least ``version``, as far as it can still be heard."""
-    return status.version >= max(version, 1) and not status.silent
+    return status.version >= max(version, 1) and not (status.silent or status.state == "stopped")
 
 
 def fleet(reader: Reader, stream: str, now: datetime | None = None) -> Fleet:
@@ -153,6 +154,8 @@ def judged(status: Status, newest: int, waited_s: float = 0.0) -> Node:
 def _judged(status: Status, newest: int, waited_s: float) -> tuple[str, str, float]:
     troubled_s = lasting_s(status, status.problem_since)
     runs = f"runs version {status.version}"
+    if status.state == "stopped":
+        return "stopped", f"was stopped {span(status.age_s)} ago", status.age_s
     if status.silent:
         return "silent", f"was last heard {span(status.age_s)} ago", status.age_s
     if refused := status.refuses:

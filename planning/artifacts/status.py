@@ -14,7 +14,7 @@ from planning.errors import ArtifactError, InvalidInput
 NODE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 MISSED = 3  # heartbeats after which a node counts as silent
 MOST_CHARACTERS = 1000
-State = Literal["waiting", "in force", "expired"]
+State = Literal["waiting", "in force", "expired", "stopped"]
 
 
 class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,7 +75,7 @@ class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def silent(self) -> bool:
         """Whether it should have been heard of since; never for nodes that promise no heartbeat."""
-        return 0 < MISSED * self.heartbeat_s < self.age_s
+        return self.state != "stopped" and 0 < MISSED * self.heartbeat_s < self.age_s
 
     @property
     def refuses(self) -> int:

@@ -123,7 +123,7 @@ class PlanClient:
         self._threads: list[threading.Thread] = []
         self.memory: Memory | None = None
         self.seen = 0
-        self._recalled = False
+        self._recalled = self._stopped = False
         # A store in this process's memory ends with it.
         if memory is None and not str(self.store.root).startswith("memory:"):
             memory = default_folder()
@@ -142,7 +142,9 @@ class PlanClient:
 
     @property
     def state(self) -> State:
-        """``waiting`` for a first plan, a plan ``in force``, or an ``expired`` one."""
+        """``waiting`` for a first plan, a plan ``in force``, an ``expired`` one, or ``stopped``."""
+        if self._stopped:
+            return "stopped"
         if self.current is None:
             return "waiting"
         return "expired" if self.expired else "in force"
@@ -166,6 +168,7 @@ class PlanClient:
         """
         with self._polling:
             self.polls += 1
+            self._stopped = False
             problem: Exception | None = None
             taken = False
             try:
@@ -241,7 +244,7 @@ class PlanClient:
         return self
 
     def stop(self) -> None:
-        """End the background threads; the plan in force stays."""
+        """End the background threads and take leave; the plan in force stays."""
         threads, self._threads = self._threads, []
         if self._stop is not None:
             self._stop.set()
@@ -249,6 +252,9 @@ class PlanClient:
             self._reporter.news.set()
         for thread in threads:
             thread.join(self.store.patience_s)
+        self._stopped = True
+        if not self.failures:
+            self.report()
 
     def __enter__(self) -> PlanClient:
         return self.start()

@@ -53,7 +53,7 @@ class Reporter:
             node=client.node,
             stream=client.stream,
             at=to_time(datetime.fromtimestamp(client.clock(), UTC)),
-            state=client.state if known["version"] else "waiting",
+            state=client.state if known["version"] or client.state == "stopped" else "waiting",
             ready=client.version,
             seen=client.seen,
             started_at=_moment(client.started_at_s),

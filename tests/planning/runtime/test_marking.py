@@ -86,7 +86,7 @@ def test_files_roll_by_count_and_by_age(tmp_path, format):
 
 def read(path):
     if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        return [json.loads(line) for line in path.read_text().rstrip("\n").split("\n")]
     import pyarrow.parquet
 
     return pyarrow.parquet.read_table(path).to_pylist()

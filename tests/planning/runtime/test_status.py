@@ -4,10 +4,12 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
 from planning.artifacts import Status, status
+from planning.artifacts.fleet import fleet
 from planning.errors import ArtifactError
 from planning.runtime import PlanClient, RunningShedder
 
@@ -85,6 +87,18 @@ def test_threads_report_a_swap_without_waiting_for_the_next_look(house):
             shedder.offer(BATCH)
             time.sleep(0.01)
     assert client.polls == 1
+
+
+def test_a_node_that_is_stopped_takes_leave_and_is_not_called_silent(house, client):
+    house.publish("one")
+    with client:
+        wait_for(lambda: client.version)
+    word = told(house)
+    assert (word.state, word.ready) == ("stopped", 1)
+    assert not msgspec.structs.replace(word, age_s=1e9).silent
+    assert fleet(house.store, "ticks").nodes[0].sentence.startswith("was stopped ")
+    client.poll()
+    assert told(house).state == "in force"
 
 
 def test_a_killed_node_becomes_silent_and_a_living_one_does_not(house, tmp_path):
