@@ -178,8 +178,11 @@ def age_s(path: UPath) -> float:
     """Return the seconds since a file was last written, on S3 by its clock; 0 if not known."""
     with reaching(path, "looked at"):
         try:
-            age = _s3_age_s(path) if on_s3(path) else time.time() - path.stat().st_mtime
-            return max(0.0, age)
+            if on_s3(path):
+                return max(0.0, _s3_age_s(path))
+            if is_local(path):
+                return max(0.0, time.time() - path.stat().st_mtime)
+            return max(0.0, time.time() - path.fs.modified(path.path).timestamp())
         except (FileNotFoundError, NotImplementedError, AttributeError, TypeError, KeyError):
             return 0.0
 

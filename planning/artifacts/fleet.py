@@ -66,7 +66,8 @@ class Fleet:
     @property
     def running(self) -> int:
         """How many run the newest version and can be heard."""
-        return sum(runs(node.status, self.newest) for node in self.nodes if node.status)
+        said = [node.status for node in self.nodes if node.status]
+        return sum(runs(s, self.newest) and s.version == self.newest for s in said)
 
     def counts(self) -> dict[str, int]:
         """Return how many nodes are in each state that occurs, the worst first."""
@@ -158,7 +159,7 @@ def _judged(status: Status, newest: int, waited_s: float) -> tuple[str, str, flo
         return "stopped", f"was stopped {span(status.age_s)} ago", status.age_s
     if status.silent:
         return "silent", f"was last heard {span(status.age_s)} ago", status.age_s
-    if refused := status.refuses:
+    if 0 < (refused := status.refuses) <= newest:
         reason = f"refuses version {refused}: {status.refused[refused]}"
         return "refuses", reason, waited_s if troubled_s is None else troubled_s
     if status.problem:

@@ -386,6 +386,7 @@ class PlanClient:
             self._unusable.add(published.manifest.version)
             raise
         self._in_force(published)
+        self.refused.pop(self.version, None)
         for consumer, prepared in ready:
             consumer.hand_over(published, prepared)
         if self.memory is not None:

@@ -146,3 +146,12 @@ def test_a_span_is_the_largest_whole_unit(seconds):
     assert unit.endswith("s") == (count != "1")
     bounded = min(seconds, 9999 * 86400)
     assert int(count) * length <= bounded < (int(count) + 1) * length
+
+
+def test_a_node_ahead_of_a_store_made_anew_has_that_problem_and_no_other():
+    problem = "/srv/plans has gone back from version 5 to 1"
+    ahead = Status(node="edge-7", at=AT, version=3, refused={5: "rot"}, problem=problem)
+    node = judged(ahead, newest=1)
+    assert (node.state, node.sentence) == ("problem", f"has a problem: {problem}")
+    told = Fleet(1, (node,)).summary()
+    assert told.startswith("0 of 1 nodes run version 1; edge-7 has a problem")

@@ -49,6 +49,19 @@ def test_the_plan_in_force_goes_with_its_key_and_the_newest_trusted_one_comes(ho
     assert client.version == 3
 
 
+def test_a_version_that_was_refused_and_then_taken_is_refused_no_longer(house, keys, tally):
+    trusted, second, client = keys
+    pem = trusted / f"{second.key_id}.pem"
+    key = pem.read_bytes()
+    pem.unlink()
+    tally.publish(house.store, second)
+    assert not client.poll()
+    assert list(client.status().refused) == [1]
+    pem.write_bytes(key)
+    assert client.poll()
+    assert client.status().refused == {}
+
+
 def test_with_no_trusted_plan_left_the_node_falls_back_within_its_load(house, keys):
     trusted, _, client = keys
     house.publish("one")
