@@ -182,7 +182,7 @@ def age_s(path: UPath) -> float:
                 return max(0.0, _s3_age_s(path))
             if is_local(path):
                 return max(0.0, time.time() - path.stat().st_mtime)
-            return max(0.0, time.time() - path.fs.modified(path.path).timestamp())
+            return max(0.0, time.time() - float(path.fs.modified(path.path).timestamp()))
         except (FileNotFoundError, NotImplementedError, AttributeError, TypeError, KeyError):
             return 0.0
 
