@@ -49,3 +49,22 @@ def house(tally, tmp_path):
 def client(house):
     """A client of the house's store, on a node of its own."""
     return PlanClient(house.store, "ticks", node="edge-1", clock=house.clock)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A Redis server for the leases of a module's tests."""
+    from lease_world import running
+
+    with running(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def world(server, tmp_path):
+    """A fleet on that server whose time and messages the test decides on."""
+    from lease_world import World
+
+    world = World(server, tmp_path)
+    yield world
+    world.close()

@@ -21,26 +21,11 @@ from lease_world import (
     check_windows,
     needs_redis,
     rounds,
-    running,
     shares,
 )
 
 from planning.runtime import LeasedCapacity
 from planning.runtime.leases import capacity as leases
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def world(server, tmp_path):
-    world = World(server, tmp_path)
-    yield world
-    world.close()
-
 
 MEMBER = st.integers(0, 3)
 

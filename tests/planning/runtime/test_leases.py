@@ -14,11 +14,9 @@ from lease_world import (
     CAPACITY,
     SLACK,
     Lost,
-    World,
     check_windows,
     needs_redis,
     rounds,
-    running,
     shares,
 )
 
@@ -33,19 +31,6 @@ from planning.runtime import (
 from planning.runtime.feed_forward import Bucket
 from planning.runtime.leases import capacity as leases
 from planning.runtime.leases.capacity import fair_share
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def world(server, tmp_path):
-    world = World(server, tmp_path)
-    yield world
-    world.close()
 
 
 @needs_redis
