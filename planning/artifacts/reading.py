@@ -190,14 +190,17 @@ class Reader:
         """Return a version (the newest by default) with its plan: verified, or an error."""
         wanted = self.newest(stream) if version is None else version
         try:
-            manifest = self.manifest(stream, wanted)
-            data = self.payload(manifest, encoding)
-            return Published(manifest, self.plan(manifest, encoding, data), data)
+            return self.published(self.manifest(stream, wanted), encoding)
         except (NoPlan, ArtifactError):
             if version is None and self.newest(stream) != wanted:
                 # Retention may remove a version between looking and reading; a newer one is there.
                 return self.load(stream, None, encoding)
             raise
+
+    def published(self, manifest: Manifest, encoding: Encoding = "binary") -> Published:
+        """Return the version of a verified manifest with its plan."""
+        data = self.payload(manifest, encoding)
+        return Published(manifest, self.plan(manifest, encoding, data), data)
 
     def last_good(self, stream: str, after: int = 0, encoding: Encoding = "binary") -> LastGood:
         """Return the newest version above ``after`` that can be trusted, and what was skipped."""

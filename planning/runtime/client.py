@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Literal
 
 from planning.artifacts import Published, Reader, Status, TrustedKeys, Unverified
@@ -210,7 +211,7 @@ class PlanClient:
             except Exception as error:
                 self._unusable.add(published.manifest.version)
                 self._refuse(published.manifest.version, error)
-                self.current, self.not_after_s = None, NEVER
+                self._without_plan()
         self.poll()
 
     def status(self, *consumers: Consumer) -> Status:
@@ -296,7 +297,7 @@ class PlanClient:
             trusted.verify(current.manifest, f"version {self.version}")
         except SignatureError as error:
             self._refuse(self.version, error)
-            self.current, self.not_after_s, self.taken_at_s = None, NEVER, None
+            self._without_plan()
             for consumer in self._consumers:
                 consumer.withdraw()
 
@@ -353,11 +354,8 @@ class PlanClient:
     def _load(self, version: int) -> None:
         manifest = self.store.manifest(self.stream, version)
         self._see(version)
-        if not self._consumers:
-            self._take(self.store.load(self.stream, version))
-            return
-        with at_hand(manifest.family):
-            self._take(self.store.load(self.stream, version))
+        with at_hand(manifest.family) if self._consumers else nullcontext():
+            self._take(self.store.published(manifest))
 
     def _see(self, version: int) -> None:
         self.seen = max(self.seen, version)
@@ -396,6 +394,9 @@ class PlanClient:
         not_after = published.manifest.validity.not_after
         moment = NEVER if not_after is None else from_time("not_after", not_after).timestamp()
         self.current, self.not_after_s, self.taken_at_s = published, moment, self.clock()
+
+    def _without_plan(self) -> None:
+        self.current, self.not_after_s, self.taken_at_s = None, NEVER, None
 
     def _refuse(self, version: int, error: Exception) -> None:
         reason = plain(error)
