@@ -38,7 +38,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -296,11 +296,35 @@ class Outcome:
     """
 
     load: float
+    """Of a schedule of loads, their mean."""
     predicted_quality: float
     quality: float
     random_quality: float
     passed_fraction: float
     offered: int
+    baselines: dict[str, float] = field(default_factory=dict)
+    """Quality of the family's simple alternatives besides random dropping, by name."""
+    by_size: dict[str, float] = field(default_factory=dict)
+    """Quality by batch size."""
+    noise: float = 0.0
+    """Standard error of the difference between ``quality`` and that of the baselines."""
+    schedule: tuple[float, ...] = ()
+    """Loads that followed one another, if the load changed."""
+
+    @property
+    def strongest(self) -> tuple[str, float]:
+        """Name and quality of the best alternative, random dropping included.
+
+        >>> Outcome(0.5, 0.8, 0.75, 0.5, 0.5, 1000, {"one delta": 0.7}).strongest
+        ('one delta', 0.7)
+        """
+        every = {"random dropping": self.random_quality} | self.baselines
+        return max(every.items(), key=lambda item: item[1])
+
+    @property
+    def spread(self) -> float:
+        """How far qualities at different batch sizes lie apart."""
+        return max(self.by_size.values(), default=0.0) - min(self.by_size.values(), default=0.0)
 
     @property
     def loss_ratio(self) -> float:
@@ -369,9 +393,12 @@ class SimulateRoom(Protocol):
     """``planning.<family>.simulate``."""
 
     def evaluate(
-        self, plan: Plan, samples: Columns, definition: Definition[Any], loads: Sequence[float]
+        self, plan: Plan, samples: Columns, definition: Definition[Any], loads: Sequence[Any]
     ) -> tuple[Outcome, ...]:
-        """Shed samples with a plan at several loads, and compare with random dropping."""
+        """Shed samples with a plan at several loads, and compare with what is simple.
+
+        A load is a :data:`planning.rehearsal.Load`; a plan for a network also takes rates by input.
+        """
 
 
 class FiguresRoom(Protocol):

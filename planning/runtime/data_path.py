@@ -14,16 +14,14 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from planning import batches, keys
 from planning.arrays import BoolArray, FloatArray
-from planning.artifacts import Published
 from planning.batches import Batch, Refusal, Schema
 from planning.families import ChargesMarks, CountsInputs, Shedder
-from planning.runtime.client import PlanClient
 from planning.runtime.counters import Counters
 from planning.runtime.limits import Budget, Limits
 from planning.runtime.marking import SampleMarker
@@ -36,12 +34,31 @@ Fallback = Literal["pass", "uniform"]
 log = logging.getLogger(__name__)
 
 
+class Source(Protocol):
+    """Where the plan in force comes from, and what holds when it has expired."""
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream."""
+
+    @property
+    def expired(self) -> bool:
+        """Whether the plan in force is too old."""
+
+    @property
+    def fallback(self) -> str:
+        """What an expired plan does: ``keep``, ``pass`` or ``uniform``."""
+
+    def report_swap(self) -> None:
+        """Take note that another plan is in force."""
+
+
 class DataPath:
     """Decides on batches with the plan in force; see ``RunningShedder`` for its parameters."""
 
     def __init__(
         self,
-        client: PlanClient,
+        client: Source,
         throttle: Throttle,
         budget: Budget | None,
         marker: SampleMarker | None,
@@ -67,8 +84,8 @@ class DataPath:
         self.last_error = ""
         self._lock = threading.Lock()
         self._limits = Limits(throttle, budget, marker, self.counters)
-        self._ready: tuple[Published, Prepared] | None = None
-        self._taken: tuple[Published, Prepared] | None = None
+        self._ready: tuple[int, Prepared] | None = None
+        self._taken: tuple[int, Prepared] | None = None
         self._shedder: Shedder | None = None
         self._charges: ChargesMarks | None = None
         self._schema = Schema(())
@@ -94,6 +111,19 @@ class DataPath:
     def load(self) -> Load:
         """The load of the last batch: a fraction, or rates by input."""
         return self._limits.load
+
+    @property
+    def trouble(self) -> str:
+        """The last error of the shedder or the throttle; empty if there was none."""
+        return self.last_error or self._limits.last_error
+
+    def put(self, version: int, prepared: Prepared) -> None:
+        """Leave a finished shedder, to be taken over between two batches."""
+        self._ready = (version, prepared)
+
+    def withdraw(self) -> None:
+        """Go on without a plan, from the next batch on."""
+        self._ready = None
 
     def offer(self, batch: Any) -> BoolArray:
         """Decide on a batch of any form: True where the item is kept.
@@ -145,7 +175,7 @@ class DataPath:
             self.counters.version = 0
             self.client.report_swap()
             return
-        published, prepared = ready
+        version, prepared = ready
         shedder = prepared.shedder
         if self._shedder is not None and type(self._shedder) is type(shedder):
             try:
@@ -158,7 +188,7 @@ class DataPath:
         self._uniform.parts = self.parts or shedder.parts
         self._set = None
         counters = self.counters
-        counters.version = published.manifest.version
+        counters.version = version
         counters.swaps += 1
         self.client.report_swap()
 

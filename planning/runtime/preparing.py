@@ -52,13 +52,18 @@ def prepare(
     given = dict(options or {})
     keys.warm()
     attempt(build(plan, 1.0, **given), build(plan, 1.0, **given))
-    passed = None
-    if isinstance(plan, PassesFraction):
-        # A plan may waver by rounding; the table must not.
-        passed = np.maximum.accumulate([plan.passed_fraction(float(z)) for z in SHARES])
-        if not np.isfinite(passed).all():
-            raise ArtifactError(f"the plan's passed_fraction must be numbers, got {passed}")
-    return Prepared(build(plan, load, **given), passed)
+    return Prepared(build(plan, load, **given), passed_table(plan))
+
+
+def passed_table(plan: Plan) -> FloatArray | None:
+    """Return how much a plan lets pass at each of :data:`SHARES`, if it can say so."""
+    if not isinstance(plan, PassesFraction):
+        return None
+    # A plan may waver by rounding; the table must not.
+    passed = np.maximum.accumulate([plan.passed_fraction(float(z)) for z in SHARES])
+    if not np.isfinite(passed).all():
+        raise ArtifactError(f"the plan's passed_fraction must be numbers, got {passed}")
+    return passed
 
 
 def attempt(shedder: Shedder, successor: Shedder) -> None:

@@ -77,6 +77,8 @@ class RunningShedder(DataPath):
     (True, 0.5)
     """
 
+    client: PlanClient
+
     def __init__(
         self,
         client: PlanClient,
@@ -160,11 +162,7 @@ class RunningShedder(DataPath):
 
     def hand_over(self, published: Published, prepared: Prepared) -> None:
         """Leave a finished shedder for the data path to take over."""
-        self._ready = (published, prepared)
-
-    def withdraw(self) -> None:
-        """Let the data path go on without a plan."""
-        self._ready = None
+        self.put(published.manifest.version, prepared)
 
     # On the thread that reports
 
