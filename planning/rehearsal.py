@@ -59,8 +59,8 @@ class Rehearsal:
     >>> from planning.examples import demo_plan, demo_samples
     >>> node = Rehearsal(demo_plan("sifter"), "sifter", load=0.5)
     >>> samples = demo_samples("sifter", batch=1)
-    >>> round(float(node.offer(samples).mean()), 2), round(float(node.offer(samples, 0.2).mean()), 2)
-    (0.5, 0.2)
+    >>> [round(float(node.offer(samples, load).mean()), 2) for load in (None, 0.2)]
+    [0.5, 0.2]
     """
 
     def __init__(
