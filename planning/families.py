@@ -370,6 +370,16 @@ class PlannerRoom(Protocol):
         """
 
 
+@runtime_checkable
+class Warns(Protocol):
+    """Optional: a planner that can tell why a plan may disappoint."""
+
+    def warnings(
+        self, plan: Plan, statistics: Statistics, definition: Definition[Any]
+    ) -> list[str]:
+        """Return one sentence per weakness: what, why, and the remedy."""
+
+
 class PlanRoom(Protocol):
     """``planning.<family>.plan``."""
 

@@ -100,7 +100,7 @@ def _on_axes(draw: Callable[[Axes], None], figure: Figure) -> None:
 def draw_quality(trial: Trial, axes: Axes) -> None:
     """Draw predicted quality as a curve, achieved and random quality as points."""
     loads = np.linspace(0, 1, CURVE_LOADS)
-    predicted = [trial.published.plan.predicted_quality(float(load)) for load in loads]
+    predicted = [trial.published.promised(float(load)).quality for load in loads]
     axes.plot(loads, predicted, color=PREDICTED, label="predicted")
     tried = [o.load for o in trial.outcomes]
     axes.plot(tried, [o.quality for o in trial.outcomes], "o", color=OURS, label="achieved")

@@ -153,6 +153,11 @@ class Gate(Section):
     holdout_by: tuple[str, ...] = Field(
         (), description="Rows that agree in these columns are held out together; empty: any row."
     )
+    holdout_from: Literal["anywhere", "end"] = Field(
+        "anywhere",
+        description="Which rows are held out: any, or the newest: by the column in holdout_by, by "
+        "the family's clock, or else the last rows of every file.",
+    )
     tolerance: float = Field(
         0.02, ge=0, allow_inf_nan=False, description="How much worse a new plan may be."
     )
@@ -207,6 +212,11 @@ class FamilyParameters(Section):
     """Whether the family plans for queries; if not, a definition may have none."""
     definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """The defaults that the family prefers to the general ones, by section and field."""
+
+    @property
+    def clock(self) -> str | None:
+        """The number that rises along the stream, if the family knows one."""
+        return None
 
     def check_definition(self, definition: Definition[Any]) -> None:
         """Raise :class:`~planning.errors.Mistake` if the whole does not suit the family."""

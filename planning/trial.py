@@ -9,7 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,11 @@ def _shed(
     published: Published, samples: Columns, definition: StreamDefinition, at: Sequence[float]
 ) -> tuple[Outcome, ...]:
     evaluate = families.family(definition.family).room("simulate").evaluate
-    return evaluate(published.plan, samples, definition, at)
+    done = evaluate(published.plan, samples, definition, at)
+    return tuple(
+        replace(outcome, predicted_quality=published.promised(load).quality)
+        for load, outcome in zip(at, done, strict=True)
+    )
 
 
 def run_of(home: Home, stream: str, version: int) -> Run | None:

@@ -1,8 +1,9 @@
 """Monitoring samples as they landed, turned into rows of the declared types.
 
 Nothing is lost on the way: a value that cannot be read becomes null and stays in the struct column
-``RAW`` as text; a line that is not a JSON object stays whole in ``LINE``. ``FILE`` says where a row
-came from. Columns that the suite does not name are left out.
+``RAW`` as text; a line that is not a JSON object stays whole in ``LINE``. ``FILE`` and ``ROW`` say
+where a row came from: its place among the file's rows, or its lines that are not blank. Columns
+that the suite does not name are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from spark_apps.session import quoted, spark_path
 RAW = "_raw"
 LINE = "_line"
 FILE = "_file"
+ROW = "_row"
+BLOCK = "_block"
 TYPES: dict[str, T.DataType] = {
     "float": T.DoubleType(),
     "int": T.DoubleType(),
@@ -80,10 +83,8 @@ def _read_json_lines(
     """Parse every field as text first, so that a wrong type costs the value, not the row."""
     schema = T.StructType([T.StructField(c, T.StringType()) for c in (*columns, LINE)])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE}
-    texts = spark.read.text([spark_path(p) for p in paths])
-    parsed = texts.where(F.trim("value") != "").select(
-        F.from_json("value", schema, options).alias(RAW),
-        F.col("_metadata.file_path").alias(FILE),
+    parsed = _numbered_lines(spark, paths).select(
+        F.from_json("value", schema, options).alias(RAW), FILE, ROW
     )
     came = {c: F.col(RAW).getField(c) for c in columns}
     for column, kind in columns.items():
@@ -91,6 +92,29 @@ def _read_json_lines(
             # Spark keeps quotes around a bare NaN or Infinity.
             came[column] = F.btrim(came[column], F.lit('"'))
     return _typed(parsed, came, columns, F.col(RAW).getField(LINE))
+
+
+def _numbered_lines(spark: SparkSession, paths: Sequence[UPath]) -> DataFrame:
+    """Return the lines that are not blank, each with its number in its file.
+
+    Spark numbers rows within a block of a file; one pass counts what the blocks before it hold.
+    """
+    texts = spark.read.text([spark_path(p) for p in paths])
+    lines = texts.where(F.trim("value") != "").select(
+        "value",
+        F.col("_metadata.file_path").alias(FILE),
+        F.col("_metadata.file_block_start").alias(BLOCK),
+        F.monotonically_increasing_id().alias(ROW),
+    )
+    blocks = lines.groupBy(FILE, BLOCK).agg(F.min(ROW).alias("first"), F.count("*").alias("rows"))
+    before: dict[str, int] = {}
+    starts = []
+    for file, block, first, rows in sorted(blocks.collect()):
+        starts.append((file, block, first - before.get(file, 0)))
+        before[file] = before.get(file, 0) + rows
+    shift = spark.createDataFrame(starts, f"{FILE} string, {BLOCK} long, shift long")
+    numbered = lines.join(F.broadcast(shift), [FILE, BLOCK])
+    return numbered.select("value", FILE, (F.col(ROW) - F.col("shift")).alias(ROW))
 
 
 def _read_parquet(
@@ -114,15 +138,17 @@ def _read_parquet(
             came[column] = F.timestamp_micros(F.expr(f"{quoted(column)} div 1000"))
         else:
             came[column] = F.col(quoted(column))
-    located = rows.select("*", F.col("_metadata.file_path").alias(FILE))
+    located = rows.select(
+        "*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW)
+    )
     return _typed(located, came, columns, F.lit(None).cast("string"))
 
 
 def _typed(
     rows: DataFrame, came: Mapping[str, Column], columns: Mapping[str, str], line: Column
 ) -> DataFrame:
-    """Return the declared columns in their types, with RAW, LINE and FILE."""
-    values = rows.select(*(came[c].alias(c) for c in columns), line.alias(LINE), FILE)
+    """Return the declared columns in their types, with RAW, LINE, FILE and ROW."""
+    values = rows.select(*(came[c].alias(c) for c in columns), line.alias(LINE), FILE, ROW)
     types = {field.name: field.dataType for field in values.schema}
     raw = F.struct(*(F.col(quoted(c)).cast("string").alias(c) for c in columns))
     return values.select(
@@ -130,6 +156,7 @@ def _typed(
         raw.alias(RAW),
         LINE,
         FILE,
+        ROW,
     )
 
 
@@ -189,4 +216,5 @@ def _no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     raw = T.StructType([T.StructField(c, text) for c in columns])
     fields = [T.StructField(c, TYPES[kind]) for c, kind in columns.items()]
     fields += [T.StructField(RAW, raw), T.StructField(LINE, text), T.StructField(FILE, text)]
+    fields += [T.StructField(ROW, T.LongType())]
     return spark.createDataFrame([], T.StructType(fields))

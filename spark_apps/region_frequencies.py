@@ -84,7 +84,7 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     partition = divide(sample, definition, asked)
     counted = region_counts(points, partition, space, queries.pins_of(definition))
     counts = _dense(counted, partition.regions)
-    return assemble(partition, counts, definition, len(sample), asked)
+    return assemble(partition, counts, definition, sample, asked)
 
 
 def _dense(counted: DataFrame, regions: int) -> RegionCounts:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +26,14 @@ from upath import UPath
 from expectations import checkpoint, rules
 from expectations.building import Suite
 from planning.errors import BatchRejected, Mistake
-from planning.sampling import in_holdout, stable_keys
 from planning.stages import batch_rules
+from planning.stages.holdout import BINS, ORDER, Edge, Holdout, Landed
 from planning.stages.run import MADE_AHEAD, Run
 from planning.streams import StreamDefinition
-from spark_apps.reading import FILE, LINE, RAW, never_filled, read_samples
+from spark_apps.reading import FILE, LINE, RAW, ROW, never_filled, read_samples
 from spark_apps.session import arrays_of, map_in_arrow, quoted, run_app, spark_path
 
 REASONS = "_reasons"
-KEY = "_key"
 HELD_OUT = "_held_out"
 
 
@@ -67,11 +67,12 @@ def judge(
     return Judged(rows, counted["total"], counted["clean"], missing)
 
 
-def clean_rows(judged: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """Return the rows that broke no rule, in the declared types."""
+def clean_rows(judged: DataFrame, columns: Mapping[str, str], *places: str) -> DataFrame:
+    """Return the rows that broke no rule, in the declared types, with their places if wanted."""
     whole = [c for c, kind in columns.items() if kind == "int"]
     return judged.where(_is_clean()).select(
-        *(F.col(quoted(c)).cast("long").alias(c) if c in whole else quoted(c) for c in columns)
+        *(F.col(quoted(c)).cast("long").alias(c) if c in whole else quoted(c) for c in columns),
+        *places,
     )
 
 
@@ -94,36 +95,69 @@ def reason_counts(judged: DataFrame) -> dict[str, int]:
     return {row["reason"]: row["count"] for row in sorted(counted.collect())}
 
 
-def with_holdout(clean: DataFrame, by: Sequence[str], fraction: float) -> DataFrame:
-    """Add each row's stable key over the columns ``by``, and whether it is held out.
+def with_holdout(
+    clean: DataFrame, holdout: Holdout, files: Sequence[Mapping[str, Any]]
+) -> DataFrame:
+    """Replace rows' places by one number that rises along the stream, and say which are held out.
 
-    The key is a function of the values alone (:func:`planning.sampling.stable_keys`), so the split
-    does not depend on files, partitions or machines, and equal rows stay together.
+    The split depends on values, files and rows' places in them (:mod:`planning.stages.holdout`),
+    not on partitions or machines.
     """
+    names = [c for c in clean.columns if c not in (FILE, ROW)]
+    number = {_plain(spark_path(UPath(file["path"]))): k for k, file in enumerate(files)}
+    digests = tuple(str(file["digest"]) for file in files)
+    lengths = tuple(int(file["rows"]) for file in files)
+    edge = _edge(clean, holdout)
 
     def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            keys = stable_keys(list(arrays_of(batch, by).values()))
-            held_out = in_holdout(keys, fraction)
+            columns = arrays_of(batch, names)
+            spelled = batch.column(FILE).dictionary_encode()
+            of = [number[unquote(_plain(path))] for path in spelled.dictionary.to_pylist()]
+            file = np.array(of, dtype=np.int64)[spelled.indices.to_numpy()]
+            landed = Landed(file, arrays_of(batch, [ROW])[ROW].astype(np.int64), digests, lengths)
+            held_out = holdout.chosen(columns, landed, edge)
             yield pa.RecordBatch.from_arrays(
-                [*batch.columns, pa.array(keys.view(np.int64)), pa.array(held_out)],
-                names=[*batch.schema.names, KEY, HELD_OUT],
+                [*(batch.column(n) for n in names), pa.array(landed.order), pa.array(held_out)],
+                names=[*names, ORDER, HELD_OUT],
             )
 
-    fields = [*clean.schema.fields]
-    fields += [T.StructField(KEY, T.LongType()), T.StructField(HELD_OUT, T.BooleanType())]
+    fields = [field for field in clean.schema.fields if field.name in names]
+    fields += [T.StructField(ORDER, T.LongType()), T.StructField(HELD_OUT, T.BooleanType())]
     return map_in_arrow(clean, split, T.StructType(fields))
 
 
-def holdout_columns(definition: StreamDefinition, columns: Mapping[str, str]) -> list[str]:
-    """Return the columns whose values decide what is held out: all, unless the gate names some."""
-    by = list(definition.gate.holdout_by) or list(columns)
-    unknown = [name for name in by if name not in columns]
+def holdout_of(definition: StreamDefinition, columns: Mapping[str, str]) -> Holdout:
+    """Return how the rows are split, by columns that the suite reads."""
+    holdout = Holdout.of(definition)
+    by = {*holdout.by, *((holdout.clock,) if holdout.clock else ())}
+    unknown = sorted(by - set(columns))
     if unknown:
         allowed = f"columns of the samples ({', '.join(columns)})"
         at = ("gate", "holdout_by")
         raise Mistake("gate.holdout_by", allowed, ", ".join(unknown), verb="name", at=at)
-    return by
+    return holdout
+
+
+def _plain(path: str) -> str:
+    """Return a path without its scheme."""
+    return path.partition(":")[2].lstrip("/")
+
+
+def _edge(clean: DataFrame, holdout: Holdout) -> Edge | None:
+    """Return where the newest rows begin, if rows are split by time."""
+    if holdout.clock is None:
+        return None
+    at = F.col(quoted(holdout.clock)).cast("double")
+    known = clean.where(at.isNotNull() & ~F.isnan(at))
+    low, high = known.agg(F.min(at), F.max(at)).collect()[0]
+    if low is None or low == high:
+        return None
+    place = F.least(F.floor((at - low) / (high - low) * BINS), F.lit(BINS - 1))
+    counts = np.zeros(BINS, dtype=np.int64)
+    for bin_, rows in known.groupBy(place.alias("bin")).count().select("bin", "count").collect():
+        counts[bin_] = rows
+    return holdout.edge(low, high, counts)
 
 
 def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> dict[str, Any]:
@@ -131,8 +165,7 @@ def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> d
     definition = run.definition()
     suite = rules.resolve(rules.suite_for(definition), batch_rules.clock(definition, now_s))
     columns: dict[str, str] = suite["meta"]["columns"]
-    by = holdout_columns(definition, columns)
-    collected = run.read("collected")
+    holdout, collected = holdout_of(definition, columns), run.read("collected")
     judged = judge(spark, collected["files"], suite)
     checked = checkpoint.run(
         _checks(definition, judged, suite), data_docs, run.folder.name, definition.retention.runs
@@ -142,7 +175,8 @@ def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> d
     quarantined_rows(judged.rows).write.mode("overwrite").json(spark_path(run.quarantine))
     sizes = {"train": 0, "holdout": 0}
     if not failures:
-        keyed = with_holdout(clean_rows(judged.rows, columns), by, definition.gate.holdout)
+        clean = clean_rows(judged.rows, columns, FILE, ROW)
+        keyed = with_holdout(clean, holdout, collected["files"])
         sizes = _write_split(keyed.persist(), run, definition, columns)
         failures += batch_rules.empty_split(definition, **sizes)
     report = batch_rules.report(
@@ -191,12 +225,10 @@ def _write_split(
     sizes = {"train": counted.get(False, 0), "holdout": counted.get(True, 0)}
     if batch_rules.empty_split(definition, **sizes):
         return sizes
-    kept = [quoted(c) for c in columns]
-    # The gate sheds the held-out rows in order, so that order must not depend on partitions.
-    times = [c for c, kind in columns.items() if kind == "time"]
-    order = [*(quoted(c) for c in times), KEY, *kept]
+    kept = [*(quoted(c) for c in columns), ORDER]
     train = keyed.where(~F.col(HELD_OUT)).select(*kept)
-    holdout = keyed.where(HELD_OUT).orderBy(*order).select(*kept)
+    # The gate sheds the held-out rows in order, so that order must not depend on partitions.
+    holdout = keyed.where(HELD_OUT).orderBy(ORDER).select(*kept)
     train.write.mode("overwrite").parquet(spark_path(run.train))
     holdout.write.mode("overwrite").parquet(spark_path(run.holdout))
     return sizes

@@ -102,7 +102,7 @@ def construct(points: Any, asked: Any, definition: Definition[Parameters]) -> No
     """Everything from samples to thresholds for all z."""
     partition = divide(points, definition, asked)
     counts = statistics.RegionCounts.of(points, partition, queries.pins_of(definition))
-    made = statistics.assemble(partition, counts, definition, len(points), asked)
+    made = statistics.assemble(partition, counts, definition, points, asked)
     Path.of(made.frequency, made.region_qos, made.queried)
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from planning.errors import ArtifactError, InvalidInput
 
@@ -66,7 +66,9 @@ class Payloads(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The quality that the planner promises at one load; 1 means nothing lost.
+    """The quality that is promised at one load; 1 means nothing lost.
+
+    With an interval it was measured on held-out samples; without, it is what the plan's model says.
 
     Examples
     --------
@@ -78,6 +80,8 @@ class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     load: Load
     quality: float
+    low: float | UnsetType = UNSET
+    high: float | UnsetType = UNSET
 
 
 class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -97,6 +101,7 @@ class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     decision: str = ""
     reason: str = ""
     outcomes: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class Validity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

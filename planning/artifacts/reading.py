@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from planning.artifacts.files import Location
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import STREAM_PATTERN, Encoding, Manifest, Payload
 from planning.artifacts.manifest import decode as decode_manifest
+from planning.artifacts.predicting import Promise, promised
 from planning.artifacts.signing import TrustedKeys, Unverified
 from planning.artifacts.status import Status
 from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
@@ -57,6 +58,10 @@ class Published:
     plan: Plan
     data: bytes
     """The plan as it was encoded."""
+
+    def promised(self, load: float | Mapping[str, float]) -> Promise:
+        """Return the quality that this version promises at a load, with its interval."""
+        return promised(self.plan, self.manifest.predicted, load)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

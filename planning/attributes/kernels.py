@@ -28,12 +28,16 @@ OVERDUE = 1e6  # times age: the refresh that was promised
 MAX_GAIN = 6.0
 MIN_GAIN = -4.0
 GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
+CLIP=8.0
+KP=0.0
+MIDDLE=0.5
+MODE=0
 HEADROOM = 0.9  # of what the pace leaves: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
 CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
 POSITION, CHARGED, MARKED = 0, 1, 2  # places in ``ints``
 NUMERIC, TEXT = 0, 1  # rows of ``columns``
-ABSENT, SHEDDABLE, KEPT = 0, 1, 2  # an attribute's ``role`` in a stream
+ABSENT, SHEDDABLE, KEPT, FOLLOWED = 0, 1, 2, 3  # an attribute's ``role``; a followed one is kept
 SIZE, PERIOD = 0, 1  # tables in ``whole``
 SCALE, INFORMATION, WEIGHT, BAND = 0, 1, 2, 3  # tables in ``real``
 
@@ -115,7 +119,6 @@ def decide(
     keyed = len(draws) > 0
     most = allowance[rows - 1] if len(allowance) else 1
     closed = capacity == aside or most == 0
-    widening = 1.0 if keyed else math.exp(floats[GAIN])
     score = np.empty(attributes)
     cost = np.empty(attributes, np.int64)
     due = np.empty(attributes, np.int64)
@@ -124,16 +127,23 @@ def decide(
         s, e = streams[i], slots[i]
         if s < 0:
             continue
+        widening = 1.0 if keyed else math.exp(floats[GAIN] + KP * (MIDDLE - min(floats[CREDIT]/depth if MODE==0 else 1.0-(ints[CHARGED]-ring[0,ints[POSITION]])/max(capacity,1), 1.0)))
         need = header[s]
         full = need
         wanted = count = 0
+        still = limited and e >= 0  # the receiver has what is never shed
         for j in range(attributes):
             if role[s, j] == ABSENT:
                 continue
             cost[j] = whole[SIZE, s, j] if columns[TEXT, j] < 0 else length[columns[TEXT, j], i]
             full += cost[j]
-            if role[s, j] == KEPT:
+            if role[s, j] >= KEPT:
                 need += cost[j]
+                if still:
+                    still = age[e, j] >= 0 and (
+                        role[s, j] == KEPT
+                        or deviation(values[j, i], last[e, j], columns[NUMERIC, j] != 0, 1.0) == 0.0
+                    )
                 continue
             worth = 0.0
             if limited and e >= 0:
@@ -175,10 +185,15 @@ def decide(
             least = full if full > reserve else reserve
             fits = not limited or least <= capacity - charged - by_marks
             marked = marks[i] = fits and (len(allowance) == 0 or full <= most - total)
+        rate = tuple_rate[s]
         if marked:
             planned += full if limited else 0
+        elif still and count == 0:  # nothing is due: the tuple need not be sent
+            dropped = True
+            if rate < 1.0 and not keyed:
+                thinning[e] = thinning[e] + rate if thinning[e] + rate < WHOLE else WHOLE
+            floats[GAIN] = max(floats[GAIN] - step * HEADROOM, MIN_GAIN)
         elif limited:
-            rate = tuple_rate[s]
             waited = e >= 0 and thinning[e] >= 1.0  # there was no room for it last time
             if rate < 1.0 and not keyed:
                 # Every entity keeps the same fraction, evenly spaced.
@@ -196,6 +211,8 @@ def decide(
                     thinning[e] -= 1.0
             if not dropped:
                 planned += need + wanted
+                excess = min((need + wanted) / pace - HEADROOM, CLIP)
+                floats[GAIN] = min(max(floats[GAIN] + step * excess, MIN_GAIN), MAX_GAIN)
                 if len(allowance):
                     left = allowance[i] - total
                     if waited and left >= 0:  # one tuple ahead, or the first would always wait
@@ -219,15 +236,8 @@ def decide(
             if limited:
                 budget = credit if credit > need else float(need)
                 budget = (budget if budget < room else float(room)) - need
-                if not keyed:
-                    excess = (wanted - HEADROOM * (pace - need)) / pace
-                    excess = 1.0 if excess > 1.0 else -1.0 if excess < -1.0 else excess
-                    gain = floats[GAIN] + step * excess
-                    gain = MAX_GAIN if gain > MAX_GAIN else MIN_GAIN if gain < MIN_GAIN else gain
-                    floats[GAIN] = gain
-                    widening = math.exp(gain)
             for j in range(attributes):
-                keep[i, j] = role[s, j] == KEPT
+                keep[i, j] = role[s, j] >= KEPT
             if wanted > budget:  # the highest scores first, ties by attribute
                 for done in range(1, count):
                     j = due[done]
@@ -242,6 +252,11 @@ def decide(
                     keep[i, j] = True
                     spent += cost[j]
                     budget -= cost[j]
+                    still = False
+            if still:  # nothing of it fits, so it waits
+                keep[i] = False
+                spent = 0
+                thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
         if not limited:
             planned += spent
         if e >= 0:

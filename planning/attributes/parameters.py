@@ -23,6 +23,7 @@ class Parameters(FamilyParameters):
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "reports"},
+        "gate": {"holdout_from": "end"},
     }
 
     method: Literal["on_change", "periods", "selection", "paper"] = Field(
@@ -135,6 +136,11 @@ class Parameters(FamilyParameters):
     def parts(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the attributes: each is sent or not."""
         return tuple(names)
+
+    @property
+    def clock(self) -> str | None:
+        """What puts samples in stream order, if it is named."""
+        return self.order_by[0] if self.order_by else None
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse names that are not attributes and a stream that is nothing but kept attributes."""

@@ -239,7 +239,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._schema = Schema(plan.attributes, tuple(dict.fromkeys(n for n in named if n)))
         present = np.stack([s.present for s in streams])
         kept = np.stack([s.kept for s in streams])
-        self._role = np.where(present, np.where(kept, kernels.KEPT, kernels.SHEDDABLE), 0)
+        role = np.where(kept & plan.informative, kernels.FOLLOWED, kernels.KEPT)
+        self._role = np.where(present, np.where(kept, role, kernels.SHEDDABLE), kernels.ABSENT)
         self._whole = np.stack([np.stack([s.sizes for s in streams])] * 2)
         score = np.stack([s.score for s in streams]) * plan.weight
         weight = np.broadcast_to(plan.weight, score.shape)
@@ -280,7 +281,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         one = int(self._longest) + int(setting.header_bytes.max())
         thinned = bool((setting.tuple_rate < 1).any())
         spare = capacity - aside - (one if self._marked_share else 0)
-        reserve = 0 if thinned else max(0, min(least, int(pace), spare // self._plan.window))
+        reserve = 0
         return _Followed(
             whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
             aside, one, reserve, pace, max(pace * self._cycle, self._longest),

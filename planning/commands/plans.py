@@ -88,6 +88,7 @@ def show(
         ["created", manifest["created_at"]],
         ["payloads", sizes],
         ["gate", f"{manifest['gate']['decision']}: {manifest['gate']['reason']}"],
+        *[["warning", warning] for warning in manifest["gate"].get("warnings", ())],
         ["valid until", manifest["validity"]["not_after"] or "replaced"],
         ["signed by", manifest["key_id"]],
         *[[name, value] for name, value in summary.items()],
@@ -96,7 +97,7 @@ def show(
     tried = [*(step / 10 for step in range(1, 11)), *([] if at is None else [load])]
     print_table(
         ["load", "predicted quality"],
-        [[loads.as_text(load), published.plan.predicted_quality(load)] for load in tried],
+        [[loads.as_text(load), str(published.promised(load))] for load in tried],
     )
     if setting is not None:
         print_table(

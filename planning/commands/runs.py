@@ -80,6 +80,8 @@ def plan(
     else:
         _print_outcomes(verdict["outcomes"])
         version = f"version {published['version']}" if published else "not published"
+        for warning in verdict["warnings"]:
+            typer.echo(f"warning: {warning}")
         typer.echo(f"{stream}: {version}; {verdict['reason']}")
     if published is None and not dry_run:
         raise typer.Exit(EXIT_NOT_PUBLISHED)
@@ -120,9 +122,11 @@ def simulate(
 
 def _print_outcomes(rows: list[dict[str, Any]]) -> None:
     print_table(
-        ["load", "predicted", "achieved", "random dropping", "passed"],
+        ["load", "predicted", "achieved", "random dropping", "simple alternatives", "passed"],
         [
-            [as_text(r["load"]), r["predicted_quality"], r["quality"], r["random_quality"],
+            ["changing" if r["schedule"] else as_text(r["load"]), r["predicted_quality"],
+             r["quality"], r["random_quality"],
+             ", ".join(f"{name} {quality:.3f}" for name, quality in r["baselines"].items()),
              r["passed_fraction"]]
             for r in rows
         ],

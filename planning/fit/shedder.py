@@ -5,13 +5,19 @@ An item belongs to an arc (column ``arc``) or to a stream (column ``element``, `
 more drops too, so an item of a stream is dropped only where all arcs drop it. Items of unknown
 arcs pass.
 
+The n-th item has the same rank in [0, 1) on every arc of its stream, and an arc drops the items
+whose rank lies below its fraction. Ranks do not depend on loads, so drops are nested however items
+are cut into batches, and even if the load changes between an item's arcs; what is required is that
+every arc is offered all items of its stream in order. Ranks are multiples of the golden ratio: of
+the first n items an arc drops its fraction to within a few (4 of 10,000).
+
 On an arc before an aggregate with a declared window, whole windows are dropped: batches of windows
-pass or not, and a kept batch keeps the tuples that its last windows need.
+pass or not, and a kept batch keeps the tuples that its last windows need. The other arcs of such a
+stream drop as many items together, so that they stay nested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -36,18 +42,9 @@ class Counters(ItemCounters):
 
 
 class Operators(NamedTuple):
-    """What the drop operator of each name should do.
+    """What the drop operator of each name should do."""
 
-    The names of a stream that drop items alike form a group with as many levels. An item falls at
-    the first level whose credit carries, and a name drops the items that fall at its level or
-    above: drops are nested as long as every arc of a stream is offered all its items in order.
-    """
-
-    step: IntArray  # per level of a group: credit per span that has not fallen at one above
-    first: IntArray  # where the levels of the name's group start in ``step``
-    level: IntArray  # of the name
-    levels: IntArray  # of the group
-    own: IntArray  # where the name's levels start in ``credit``
+    step: IntArray  # spans that rank below it fall
     span: IntArray  # items that are dropped or kept together
     tail: IntArray  # items that a kept span needs from the next one
 
@@ -55,7 +52,7 @@ class Operators(NamedTuple):
 class State(NamedTuple):
     """Where the drop operator of each name is, and what it has done."""
 
-    credit: IntArray  # per name and level
+    rank: IntArray  # of the next span
     position: IntArray  # within the span
     dropping: BoolArray
     left: IntArray  # of the tail
@@ -133,13 +130,8 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         drops = planned * self._applied
         fractions = np.concatenate([drops, self._plan.least_of_streams(drops), [0.0]])
         steps = np.ceil(fractions * ONE - 1e-6).astype(np.int64)
-        order = np.lexsort((steps, self._group))
-        sorted_steps = steps[order]
-        above = np.where(self._ranks > 1, np.roll(sorted_steps, 1), 0)
-        left = np.maximum(ONE - above, 1)
-        self._operators.step[:] = np.ceil((sorted_steps - above) / left * ONE - 1e-6)
-        self._operators.level[order] = self._ranks
-        self._load, self._planned, self._drops, self._steps = load, planned, drops, steps
+        self._steps[:] = steps
+        self._load, self._planned, self._drops = load, planned, drops
         self._values = None
 
     def arrivals(self, batch: Batch) -> dict[str, int]:
@@ -148,7 +140,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         Every arc of an input carries all its items: where they are labelled by arc, the arc with
         the most items counts.
         """
-        counts = np.bincount(self._codes(batch), minlength=len(self._group))
+        counts = self._counts(self._codes(batch))
         inputs = self._plan.network.input_ids
         most = np.maximum.reduceat(counts[self._of_inputs], self._from_input)
         return dict(zip(inputs, most.tolist(), strict=True))
@@ -173,64 +165,65 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
             np.greater_equal(draws, self._steps[codes], out=keep)
             self._state.offered[:] += self._counts(codes)
             self._state.dropped[:] += self._counts(codes[~keep])
-        passing = int(np.count_nonzero(keep))
-        cut = max(passing - max(most, 0), 0)
-        if cut:
-            gone = self._least_valuable(codes, np.flatnonzero(keep), cut)
-            keep[gone] = False
-            self._state.dropped[:] += self._counts(codes[gone])
         weight = None
         if weighted:
             kept = 1.0 - self._steps / ONE
             weight = np.where(keep, (1.0 / np.where(kept > 0.0, kept, 1.0))[codes], 0.0)
+        passing = int(np.count_nonzero(keep))
+        cut = max(passing - max(most, 0), 0)
+        if cut:
+            gone, among = self._least_valuable(codes, np.flatnonzero(keep), cut)
+            keep[gone] = False
+            self._state.dropped[:] += self._counts(codes[gone])
+            if weight is not None:
+                left = np.count_nonzero(keep[among])
+                weight[among] *= len(among) / max(left, 1)  # they stand for those cut beside them
+                weight[gone] = 0.0
         return Decision(keep, passing - cut, cut, weight)
 
     def adopt(self, old: Self) -> None:
-        """Go on where the shedder of an older plan stopped: credits, windows and counters by name.
+        """Go on where the shedder of an older plan stopped: ranks, windows and counters by name.
 
-        Names that are new start afresh; the counts of those that are gone are kept.
+        New arcs of a known stream go on where another of its arcs is; the counts of names that are
+        gone are kept.
         """
         counted = old.counters
         pairs = zip(counted.offered.tolist(), counted.dropped.tolist(), strict=True)
         counts = dict(zip(counted.names, pairs, strict=True))
-        state, operators, before = self._start(), self._operators, old._operators
-        if self._names == old._names and all(map(np.array_equal, operators[3:], before[3:])):
-            for into, values in zip(state, old._state, strict=True):
-                into[:] = values
-        else:
-            for name, code in self._code.items():
-                if name in old._code:
-                    self._take_over(state, code, old, old._code[name])
+        state = self._start()
+        for name, code in self._code.items():
+            of_stream = (self._names[other] for other in self._alike[self._streams[code]])
+            known = next((other for other in (name, *of_stream) if other in old._code), None)
+            if known is not None:
+                self._take_over(state, code, old, old._code[known])
         known = [counts.pop(name, (0, 0)) for name in (*self._names, "")]
         state.offered[:], state.dropped[:] = np.array(known).T
         self._state, self._older = state, counts
 
-    def pass_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Pass whole counts of tuples per arc, as offering them one by one would."""
-        from planning.fit.kernels.drops import kept_of
-
-        given = np.zeros(len(self._group), dtype=np.int64)
-        for name, count in counts.items():
-            given[self._code[name]] = count
-        kept = np.empty_like(given)
-        kept_of(given, self._operators, self._state, kept)
-        return {name: int(kept[self._code[name]]) for name in counts}
-
     def _codes(self, batch: Batch) -> IntArray:
-        """Return the code of every item's label; the last one is for unknown ones."""
-        codes = batches.codes(next(iter(batch.columns.values())), self._code)
-        codes[codes < 0] = len(self._names)
-        return codes
+        """Return the code of every item's label; the last one is for unknown ones.
+
+        Those of the last batch are kept: its arrivals are counted before it is decided on.
+        """
+        if self._last[0] is not batch:
+            codes = batches.codes(next(iter(batch.columns.values())), self._code)
+            codes[codes < 0] = len(self._names)
+            self._last = batch, codes
+        return self._last[1]
 
     def _counts(self, codes: IntArray) -> IntArray:
-        return np.bincount(codes, minlength=len(self._group))
+        return np.bincount(codes, minlength=len(self._names) + 1)
 
     def _refused(self, rows: int) -> BoolArray:
         self._state.offered[-1] += rows
         return np.ones(rows, dtype=np.bool_)
 
-    def _least_valuable(self, codes: IntArray, kept: IntArray, cut: int) -> IntArray:
+    def _least_valuable(
+        self, codes: IntArray, kept: IntArray, cut: int
+    ) -> tuple[IntArray, IntArray]:
         """Return which of the kept items go: whole arcs by value, and of the last one evenly.
+
+        The second array holds all items that have the value of the last ones to go.
 
         Before a windowed aggregate the last items of the batch go, so that windows stay whole.
         """
@@ -246,7 +239,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
             chosen = among[len(among) - count :]
         else:
             chosen = among[(2 * np.arange(count) + 1) * len(among) // (2 * count)]
-        return np.concatenate([kept[rank < last], chosen])
+        return np.concatenate([kept[rank < last], chosen]), among
 
     def _install(self, plan: Plan) -> None:
         """Take the plan's arcs; they count from zero."""
@@ -260,58 +253,42 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         streams = network.streams
         self._names = (*(arc.name for arc in network.arcs), *streams)
         self._code = {name: code for code, name in enumerate(self._names)}
+        self._streams = (*(arc.stream for arc in network.arcs), *streams)
+        self._alike: dict[str, list[int]] = {stream: [] for stream in streams}
+        for code, stream in enumerate(self._streams):
+            self._alike[stream].append(code)
         size = len(self._names) + 1
         span, tail = np.ones(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         for code, window in enumerate(network.arc_windows):
             if window is not None:
                 span[code] = max(round(window.batch * window.slide), 1)
                 tail[code] = max(round(window.size - window.slide), 0)
-        alike: dict[tuple[str, int, int], int] = {}
-        of = [*(arc.stream for arc in network.arcs), *streams, ""]
-        keys = zip(of, span.tolist(), tail.tolist(), strict=True)
-        self._group = np.array([alike.setdefault(key, len(alike)) for key in keys])
-        sizes = np.bincount(self._group)
-        starts = np.cumsum(sizes) - sizes
-        self._ranks = np.arange(size) - np.repeat(starts, sizes) + 1
-        levels = sizes[self._group]
-        self._operators = Operators(
-            step=np.zeros(size, dtype=np.int64),
-            first=starts[self._group],
-            level=np.ones(size, dtype=np.int64),
-            levels=levels,
-            own=np.cumsum(levels) - levels,
-            span=span,
-            tail=tail,
-        )
+        for codes in self._alike.values():
+            span[codes] = np.where(span[codes] > 1, span[codes], span[codes].max())
+            tail[codes[-1]] = tail[codes].max()  # the stream's own name
+        self._steps = np.zeros(size, dtype=np.int64)
+        self._operators = Operators(self._steps, span, tail)
         carrying = [(self._code[i], *network.arcs_from[i]) for i in network.input_ids]
         self._of_inputs = np.concatenate(carrying)
         self._from_input = np.cumsum([0, *map(len, carrying[:-1])])
         self._older = {}
+        self._last: tuple[Batch | None, IntArray] = None, self._of_inputs[:0]
         self._state = self._start()
         # Compiled here rather than on the data path.
-        decide(self._group[:0], self._operators, self._state, np.empty(0, dtype=np.bool_))
+        decide(self._of_inputs[:0], self._operators, self._state, np.empty(0, dtype=np.bool_))
 
     def _start(self) -> State:
-        """Return the state of drop operators that have seen no item."""
-        operators, size = self._operators, len(self._group)
-        credit = spread_credits(size)
-        spans = zip(operators.first.tolist(), operators.levels.tolist(), strict=True)
-        position, left, offered, dropped = np.zeros((4, size), dtype=np.int64)
-        return State(
-            np.concatenate([credit[first : first + levels] for first, levels in spans]),
-            position,
-            np.zeros(size, dtype=np.bool_),
-            left,
-            offered,
-            dropped,
-        )
+        """Return the state of drop operators that have seen no item; no two streams in step."""
+        size = len(self._names) + 1
+        rank, position, left, offered, dropped = np.zeros((5, size), dtype=np.int64)
+        for first, stream in zip(spread_credits(len(self._alike)), self._alike, strict=True):
+            rank[self._alike[stream]] = first
+        return State(rank, position, np.zeros(size, dtype=np.bool_), left, offered, dropped)
 
     def _take_over(self, state: State, code: int, old: Self, other: int) -> None:
         """Let one name go on where the old shedder's stopped; other windows start afresh."""
+        state.rank[code] = old._state.rank[other]
         mine, theirs = self._operators, old._operators
-        levels = min(mine.levels[code], theirs.levels[other])
-        here, there = mine.own[code], theirs.own[other]
-        state.credit[here : here + levels] = old._state.credit[there : there + levels]
         if (mine.span[code], mine.tail[code]) == (theirs.span[other], theirs.tail[other]):
             for into, values in zip(state[1:4], old._state[1:4], strict=True):
                 into[code] = values[other]

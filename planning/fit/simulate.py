@@ -1,19 +1,21 @@
 """What a plan does to rates it has not seen, compared with the paper's and the naive alternatives.
 
-A load z scales the observed rates so that, at their mean, the busiest server can afford the share z
-of its work. A server that is sent more than it can do loses the excess at its entrance, evenly.
+A load z scales the observed rates so that, at their mean, the busiest server or link can afford the
+share z of its work. What is sent beyond a link's bandwidth or a server's CPU is lost at its
+entrance, evenly. Rates are followed by the code of a node, which measures and predicts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
-from planning.arrays import Columns, FloatArray
+from planning import rehearsal
+from planning.arrays import Columns, FloatArray, IntArray
 from planning.errors import StatisticsError, check_between
 from planning.families import Outcome
 from planning.fit.dfit.servers import Server, servers_of
@@ -23,14 +25,19 @@ from planning.fit.network.document import OutputDocument
 from planning.fit.plan import Plan
 from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Empirical
-from planning.fit.shedder import Shedder
 from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 from planning.fit.statistics import build, period_counts
+from planning.runtime.rates import RateMonitor
 
 if TYPE_CHECKING:
     from planning.families import Definition
     from planning.fit.parameters import Parameters
+
+BLOCKS = 20
+"""Stretches of the samples whose qualities count as independent."""
+MOST_ITEMS = 300_000
+"""Items that a node is offered at one load and batch size."""
 
 Method = tuple[str, str, float]
 """Name, method of ``plan_network``, and error (0 for exact)."""
@@ -51,7 +58,7 @@ class Measured:
 
     throughput: FloatArray
     offered: FloatArray  # throughput of unlimited servers
-    loads: FloatArray  # work that servers were given, as a share of their capacity
+    loads: FloatArray  # what servers, then links, were given, as a share of their capacity
     passed: FloatArray  # tuples/s on each arc after drops and overflow
 
     @property
@@ -65,55 +72,97 @@ def evaluate(
     plan: Plan,
     samples: Columns,
     definition: Definition[Parameters],
-    loads: Sequence[float | Mapping[str, float]],
+    loads: Sequence[float | tuple[float, ...] | Mapping[str, float]],
 ) -> tuple[Outcome, ...]:
-    """Shed the samples' rates with the plan at each load, and at random, and compare.
+    """Let a node follow the samples' rates with the plan at each load, and compare.
 
     The network that is loaded is the one the samples themselves show, so a plan made from stale
     costs is seen to be stale. At a load of rates by input id, an outcome's ``load`` is the fraction
-    that corresponds to them: the share of its work that the busiest server can afford.
+    that corresponds to them: the share of its work that the busiest server can afford. The
+    alternatives follow the rates that are really there, although a node would have to predict them.
     """
     fresh = build(samples, definition).network
     rates = period_counts(samples, fresh) / definition.parameters.period_s
     if not len(rates):
         raise StatisticsError("samples must hold at least one complete period, got none")
-    outcomes = []
-    for load in loads:
-        scaled = scale_to(fresh, rates, load)
-        shed = measure(fresh, scaled, shed_by(plan, scaled, definition.parameters.period_s))
-        random = measure(fresh, scaled, random_drops(fresh, scaled))
-        outcomes.append(
-            Outcome(
-                load=_affordable(fresh, scaled) if isinstance(load, Mapping) else float(load),
-                predicted_quality=plan.predicted_quality(load),
-                quality=min(shed.quality, 1.0),
-                random_quality=random.quality,
-                passed_fraction=passed_fraction(fresh, scaled, shed),
-                offered=int(scaled.sum() * definition.parameters.period_s),
-            )
+    return tuple(_outcome(plan, fresh, rates, definition.parameters.period_s, z) for z in loads)
+
+
+def _outcome(
+    plan: Plan,
+    fresh: QueryNetwork,
+    rates: FloatArray,
+    period_s: float,
+    load: float | tuple[float, ...] | Mapping[str, float],
+) -> Outcome:
+    schedule = load if isinstance(load, tuple) else ()
+    scaled = scale_to(fresh, rates, load)
+    items = _Items(fresh, scaled, period_s)
+
+    def replayed(size: int, rows: int) -> Measured:
+        drops = items.shed(plan, size, rows)
+        return measure(fresh, scaled[: len(drops)], drops)
+
+    sizes: dict[str, float] = {}
+    shed = replayed(100 if schedule else rehearsal.USUAL, items.count)
+    if not schedule and items.count:
+        known = {(rehearsal.USUAL, items.count): shed.quality}
+        sizes = rehearsal.by_size(
+            min(items.count, MOST_ITEMS // 4),
+            lambda *tried: known[tried] if tried in known else replayed(*tried).quality,
         )
-    return tuple(outcomes)
+    random = measure(fresh, scaled, random_drops(fresh, scaled))
+    local = measure(fresh, scaled, local_drops(fresh, scaled))
+    strongest = max(random, local, key=lambda done: done.quality)
+    z = _affordable(fresh, scaled) if isinstance(load, Mapping) else float(np.mean(load))
+    predicted = [plan.predicted_quality(at) for at in schedule or (load,)]
+    return Outcome(
+        load=z,
+        predicted_quality=float(np.mean(predicted)),
+        quality=min(shed.quality, 1.0),
+        random_quality=random.quality,
+        passed_fraction=passed_fraction(fresh, scaled, shed),
+        offered=int(scaled.sum() * period_s),
+        baselines={"local shedding": local.quality},
+        by_size=sizes,
+        noise=_noise(shed, strongest),
+        schedule=schedule,
+    )
+
+
+def _noise(shed: Measured, other: Measured) -> float:
+    """Return the standard error of the difference of two qualities, from stretches of the time."""
+    blocks = np.array_split(np.arange(len(shed.offered)), min(BLOCKS, len(shed.offered)))
+    gained = np.array([(shed.throughput - other.throughput)[block].sum() for block in blocks])
+    whole = np.array([shed.offered[block].sum() for block in blocks])
+    if len(blocks) < 2 or not whole.sum():
+        return 0.0
+    left = gained - whole * (gained.sum() / whole.sum())
+    return float(np.sqrt((left**2).sum() * len(blocks) / (len(blocks) - 1)) / whole.sum())
 
 
 def scale_to(
-    network: QueryNetwork, rates: FloatArray, load: float | Mapping[str, float]
+    network: QueryNetwork,
+    rates: FloatArray,
+    load: float | tuple[float, ...] | Mapping[str, float],
 ) -> FloatArray:
     """Scale rate vectors so that their mean asks the busiest server for 1/``load`` of its CPU.
 
-    With a load of rates by input id, so that the mean of every input is its rate there; an input
-    that shows no tuples has that rate all the time.
+    Loads that follow one another scale equal stretches. With a load of rates by input id, the mean
+    of every input is its rate there; an input that shows no tuples has that rate all the time.
     """
     if isinstance(load, Mapping):
         wanted, mean = network.rate_vector(load), rates.mean(axis=0)
         seen = mean > 0
         return np.asarray(np.where(seen, rates / np.where(seen, mean, 1.0), 1.0) * wanted)
-    check_between("load", load, 0.0, 1.0, open_low=True, remedy="pass a fraction above 0")
+    for z in np.atleast_1d(load):
+        check_between("load", float(z), 0.0, 1.0, open_low=True, remedy="pass a fraction above 0")
     busiest = _busiest(network, rates)
-    return rates / (busiest * load) if busiest > 0 else rates
+    return rates / (busiest * rehearsal.along(load, len(rates))[:, None]) if busiest > 0 else rates
 
 
 def _busiest(network: QueryNetwork, rates: FloatArray) -> float:
-    """Return what the busiest server is asked for at the mean rates, in shares of its CPU."""
+    """Return what the busiest server or link is asked for at the mean rates."""
     use = shedding_program(network).use_per_tuple @ rates.mean(axis=0)
     return float(use.max(initial=0.0))
 
@@ -122,29 +171,104 @@ def _affordable(network: QueryNetwork, rates: FloatArray) -> float:
     return 1.0 / max(_busiest(network, rates), 1.0)
 
 
-def shed_by(plan: Plan, rates: FloatArray, period_s: float) -> FloatArray:
-    """Let a shedder follow the rates period by period; return the drops that it actually made.
+def shed_by(
+    plan: Plan, rates: FloatArray, period_s: float, size: int = rehearsal.USUAL
+) -> FloatArray:
+    """Let a node follow the rates in batches; return the drops that it actually made per period."""
+    items = _Items(plan.network, rates, period_s)
+    return items.shed(plan, size, items.count)
 
-    Whole tuples are counted on arcs out of inputs and splits, so rounding to tuples is included.
+
+class _Items:
+    """The items behind rates, in the order of time, as a node with all operators sees them.
+
+    Where they would be too many, periods are taken shorter than they are; rates stay.
     """
-    network = plan.network
-    shedder = Shedder(plan)
-    drops = np.zeros((len(rates), len(network.arcs)))
-    for k, vector in enumerate(rates):
-        shedder.set_load(vector)
-        drops[k] = network.drop_vector(shedder.setting)
-        flows = dict(zip(network.input_ids, vector * period_s, strict=True))
-        for operator in network.order:
-            out = 0.0
-            for port, arc in enumerate(network.arcs_into[operator.id]):
-                name = network.arcs[arc].name
-                arriving = round(flows[network.arcs[arc].stream])
-                kept = shedder.pass_counts({name: arriving})[name]
-                if arriving:
-                    drops[k, arc] = 1.0 - kept / arriving
-                out += operator.gain(port) * kept
-            flows[operator.id] = out
-    return drops
+
+    def __init__(self, network: QueryNetwork, rates: FloatArray, period_s: float) -> None:
+        self.network = network
+        self.rates = rates
+        self.period_s = period_s * min(1.0, MOST_ITEMS / max(rates.sum() * period_s, 1e-9))
+        whole = np.rint(np.cumsum(rates * self.period_s, axis=0)).astype(np.int64)
+        each = np.diff(whole, axis=0, prepend=0).ravel()
+        cell = np.repeat(np.arange(each.size), each)
+        place = np.arange(len(cell)) - np.repeat(np.cumsum(each) - each, each)
+        period, source = np.divmod(cell, rates.shape[1])
+        time = period + (place + 0.5) / each[cell]
+        order = np.lexsort((source, time))
+        self.time, self.period, self.source = time[order], period[order], source[order]
+        self.count = len(order)
+        self.names = np.array([arc.name for arc in network.arcs], dtype=object)
+        self.levels = _levels(network)
+
+    def shed(self, plan: Plan, size: int, rows: int) -> FloatArray:
+        """Offer so many of the items in batches; return the drops made on each arc, by period."""
+        periods = int(self.period[rows - 1]) + 1 if 0 < rows < self.count else len(self.rates)
+        offered, kept = np.zeros((2, periods, len(self.names)), dtype=np.int64)
+        carried = np.zeros((len(self.network.streams), 1))
+        node = self._node(plan, min(size, rows))
+        for start in range(0, rows, size):
+            part = slice(start, min(start + size, rows))
+            first, last = int(self.period[start]), int(self.period[part.stop - 1])
+            node.now_s = self.time[part.stop - 1] * self.period_s
+            width = last - first + 1
+            flows = np.zeros((len(carried), width), dtype=np.int64)
+            np.add.at(flows, (self.source[part], self.period[part] - first), 1)
+            for level in self.levels:
+                counts = flows[level.streams]
+                if not counts.any():
+                    continue
+                cell = np.repeat(np.arange(counts.size), counts.ravel())
+                keep = node.offer({"arc": self.names[level.arcs[cell // width]]})
+                passed = np.bincount(cell[keep], minlength=counts.size).reshape(counts.shape)
+                offered[first : last + 1, level.arcs] += counts.T
+                kept[first : last + 1, level.arcs] += passed.T
+                out = np.cumsum(level.gains @ passed, axis=1) + carried[level.made]
+                whole = np.floor(out + 1e-9)
+                carried[level.made] = out[:, -1:] - whole[:, -1:]
+                flows[level.made] = np.diff(whole, axis=1, prepend=0.0)
+        share = kept / np.maximum(offered, 1)
+        return np.where(offered > kept, 1.0 - share / self.network.window_overhead, 0.0)
+
+    def _node(self, plan: Plan, first: int) -> rehearsal.Rehearsal:
+        """Return a node that has seen the mirror image of the beginning; its first batch is due."""
+        monitor = RateMonitor(period_s=self.period_s)
+        if first:
+            due_s = self.time[first - 1] * self.period_s
+            every_s = max(due_s, self.period_s)
+            for k in range(min(monitor.periods, len(self.rates)), 0, -1):
+                seen = self.rates[k - 1] * every_s
+                named = zip(self.network.input_ids, seen.tolist(), strict=True)
+                monitor.before(due_s - k * every_s, dict(named))
+        return rehearsal.Rehearsal(plan, "fit", throttle=monitor)
+
+
+class _Level(NamedTuple):
+    """Operators that read only what inputs and operators before them make."""
+
+    arcs: IntArray
+    streams: IntArray  # of the arcs
+    made: IntArray  # streams of the operators
+    gains: FloatArray  # (operators, arcs)
+
+
+def _levels(network: QueryNetwork) -> list[_Level]:
+    depth: dict[str, int] = dict.fromkeys(network.input_ids, 0)
+    for operator in network.order:
+        depth[operator.id] = 1 + max(depth[stream] for stream in operator.inputs)
+    place = {stream: k for k, stream in enumerate(network.streams)}
+    levels = []
+    for d in range(1, max(depth.values()) + 1):
+        operators = [o for o in network.order if depth[o.id] == d]
+        arcs = [a for o in operators for a in network.arcs_into[o.id]]
+        gains = np.zeros((len(operators), len(arcs)))
+        for row, o in enumerate(operators):
+            for port, arc in enumerate(network.arcs_into[o.id]):
+                gains[row, arcs.index(arc)] = o.gain(port)
+        streams = [place[network.arcs[a].stream] for a in arcs]
+        made = [place[o.id] for o in operators]
+        levels.append(_Level(np.array(arcs), np.array(streams), np.array(made), gains))
+    return levels
 
 
 def random_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
@@ -161,14 +285,22 @@ def random_drops(network: QueryNetwork, rates: FloatArray) -> FloatArray:
 def measure(network: QueryNetwork, rates: FloatArray, drops: FloatArray) -> Measured:
     """Push rates through servers of limited CPU and links of limited bandwidth."""
     effective = drops.copy()
-    asked = np.zeros((len(rates), len(network.nodes)))
+    servers = [node.id for node in network.nodes]
+    asked = np.zeros((len(rates), len(servers) + len(network.links)))
+
+    def lose(arcs: list[int], place: int, share: FloatArray) -> None:
+        asked[:, place] = share
+        effective[:, arcs] = 1.0 - (1.0 - effective[:, arcs]) / np.maximum(share, 1.0)[:, None]
+
     for name in server_order(network):
-        k = [n.id for n in network.nodes].index(name)
-        arcs = _entering(network, name)
-        load = network.evaluate_many(rates, effective).loads[:, k] / network.nodes[k].capacity
-        asked[:, k] = load
-        excess = np.maximum(load, 1.0)[:, None]
-        effective[:, arcs] = 1.0 - (1.0 - effective[:, arcs]) / excess
+        for k, link in enumerate(network.links):
+            if link.target == name:
+                between = graph.arcs_between(network, link.source, name).values()
+                sent = network.evaluate_many(rates, effective).links[:, k]
+                lose([a for arcs in between for a in arcs], len(servers) + k, sent / link.capacity)
+        k = servers.index(name)
+        work = network.evaluate_many(rates, effective).loads[:, k]
+        lose(_entering(network, name), k, work / network.nodes[k].capacity)
     done = network.evaluate_many(rates, effective)
     offered = network.evaluate_many(rates, np.zeros_like(drops)).throughput
     return Measured(done.throughput, offered, asked, done.arcs)
@@ -190,8 +322,8 @@ def _entering(network: QueryNetwork, server: str) -> list[int]:
 
 
 def passed_fraction(network: QueryNetwork, rates: FloatArray, shed: Measured) -> float:
-    """Return the share of the busiest server's offered work that was let through to it."""
-    offered = (rates @ shedding_program(network).use_per_tuple[: len(network.nodes)].T).mean(axis=0)
+    """Return the share of its offered work that was let through to the busiest server or link."""
+    offered = (rates @ shedding_program(network).use_per_tuple.T).mean(axis=0)
     busiest = int(np.argmax(offered))
     done = np.minimum(shed.loads[:, busiest], 1.0).mean()
     return float(done / offered[busiest]) if offered[busiest] > 0 else 1.0
@@ -293,6 +425,6 @@ def compare(
     ):
         done = measure(network, rates, drops)
         throughput[name], highest[name] = done.throughput, float(done.loads.max())
-    nothing = network.evaluate_many(rates, np.zeros((len(rates), len(network.arcs))))
-    overloaded = np.asarray((nothing.loads > network.capacities).any(axis=1), dtype=np.float64)
+    use = rates @ shedding_program(network).use_per_tuple.T
+    overloaded = np.asarray((use > 1.0).any(axis=1), dtype=np.float64)
     return Comparison(throughput, offered, highest, plans, refused, overloaded)

@@ -25,6 +25,7 @@ class Parameters(FamilyParameters):
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "pairs"},
+        "gate": {"holdout_from": "end"},
     }
 
     stream: str = Field(
@@ -105,6 +106,11 @@ class Parameters(FamilyParameters):
         if len(set(self.items)) != len(self.items):
             raise Mistake("items", "distinct attributes", ", ".join(self.items), at=("items",))
         return self
+
+    @property
+    def clock(self) -> str | None:
+        """The time of arrival."""
+        return self.time
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse attributes that are missing or of the wrong kind."""

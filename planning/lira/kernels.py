@@ -20,12 +20,13 @@ MICRO = 1e6  # sums are kept in whole millionths, so that their order does not m
 REPORT = ONE  # what a report costs in the ledger
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
 HALF = np.uint64(32)
-# A node: last position and time; its last report; the same under Δmin; whether it waits to report.
-FIELDS = 14
-WAITS = 13
-INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT = range(7)
-"""What :func:`decide` counts."""
-COUNTS = 7
+# A node: last position and time; its last report; the same under Δmin; then reports due when it
+# began to wait, and 1 (0 if it does not wait); the last periods in which it was due, and overdue.
+FIELDS = 16
+WAITS, MOVED, LATEST = 13, 14, 15
+INVALID, LATE, JUMPS, DUE, KEPT, WANTED, CREDIT, PERIOD, MOVING, OVERDUE = range(10)
+"""What :func:`decide` counts; the last three are the number of the period, and its nodes."""
+COUNTS = 10
 
 
 @inner
@@ -73,12 +74,25 @@ def find(ids, known, keys, places, objects, slots):  # type: ignore[no-untyped-d
     return objects
 
 
+@inner
+def level_at(x, y, raster, x_low, y_low, per_x, per_y):  # type: ignore[no-untyped-def]
+    """Return the level at a place; outside the space, that of the nearest cell."""
+    rows, columns = raster.shape
+    column, row = (x - x_low) * per_x, (y - y_low) * per_y
+    column = min(column, columns - 1.0) if column > 0.0 else 0.0  # NaN too
+    row = min(row, rows - 1.0) if row > 0.0 else 0.0
+    return raster[int(row), int(column)]
+
+
 @njit(cache=True)
 def decide(  # type: ignore[no-untyped-def]
-    slots, times, xs, ys, nodes, raster, limits, x_low, y_low, per_x, per_y, lowest, highest_speed,
-    earned, savings, reserve, marks, planned, edge, quota, wanted, keep, kept, counts,
+    start, last_due, slots, times, xs, ys, nodes, raster, limits, x_low, y_low, per_x, per_y,
+    lowest, far, highest_speed, earned, savings, reserve, marks, planned, edge, quota, wanted, keep,
+    kept, counts,
 ):  # fmt: skip
     """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`).
+
+    Begins at ``start`` and ends when ``last_due`` reports have been due; returns where it ended.
 
     ``limits`` holds the throttler of every level, and ``kept`` counts the positions kept of each.
     If more are kept than may be, the decision is taken again with ``planned``, what it was; it is
@@ -89,17 +103,22 @@ def decide(  # type: ignore[no-untyped-def]
     A marked position is reported if the ledger can pay for it, else it loses its mark; ``marks`` is
     empty if there are none, and ``kept`` does not count them.
     """
-    rows, columns = raster.shape
     below, at_edge, share = 0, 0, wanted >> 1
-    for i in range(slots.size):
+    for i in range(start, slots.size):
         t, x, y = times[i], xs[i], ys[i]
         keep[i] = False
         if slots[i] < 0 or not (np.isfinite(t) and np.isfinite(x) and np.isfinite(y)):
             counts[INVALID] += 1
             continue
-        column = min(max((x - x_low) * per_x, 0.0), columns - 1.0)
-        row = min(max((y - y_low) * per_y, 0.0), rows - 1.0)
-        level = raster[int(row), int(column)]
+        level = level_at(x, y, raster, x_low, y_low, per_x, per_y)
+        node = nodes[slots[i]]
+        report, at_lowest = node[3:8], node[8:13]
+        unknown = np.isnan(node[2])
+        px, py = predicted(report, t)
+        if not unknown:
+            believed_in = level_at(px, py, raster, x_low, y_low, per_x, per_y)
+            if limits[believed_in] < limits[level]:
+                level = believed_in
         limit = limits[level]
         may = True
         marked = marks.size > 0 and marks[i]
@@ -112,14 +131,13 @@ def decide(  # type: ignore[no-untyped-def]
                     share -= wanted
                     at_edge += 1
             may = (limit < edge and below > 0) or (limit <= edge and at_edge > 0)
-        node = nodes[slots[i]]
-        report, at_lowest = node[3:8], node[8:13]
-        if np.isnan(node[2]):
+        if unknown:
             if may or marked:
                 node[0], node[1], node[2] = x, y, t
                 renew(report, x, y, 0.0, 0.0, t)
                 renew(at_lowest, x, y, 0.0, 0.0, t)
                 node[WAITS] = 0.0
+                node[MOVED] = node[LATEST] = -1.0
                 keep[i] = True
         elif not t > node[2]:
             counts[LATE] += 1
@@ -127,32 +145,55 @@ def decide(  # type: ignore[no-untyped-def]
             vx, vy, jump = velocity(x, y, t, node[0], node[1], node[2], highest_speed)
             counts[JUMPS] += jump
             node[0], node[1], node[2] = x, y, t
-            px, py = predicted(at_lowest, t)
-            if (x - px) ** 2 + (y - py) ** 2 > lowest * lowest:
+            lx, ly = predicted(at_lowest, t)
+            if (x - lx) ** 2 + (y - ly) ** 2 > lowest * lowest:
                 renew(at_lowest, x, y, vx, vy, t)
                 counts[DUE] += 1
+                if node[MOVED] != counts[PERIOD]:
+                    node[MOVED] = counts[PERIOD]
+                    counts[MOVING] += 1
                 if earned >= 0:
                     counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
-            px, py = predicted(report, t)
             if marked and 0 <= earned and counts[CREDIT] < REPORT:
                 marked = marks[i] = False
-            wants = 1.0 if marked or (x - px) ** 2 + (y - py) ** 2 > limit * limit else 0.0
-            counts[WANTED] += int(wants - node[WAITS])
-            node[WAITS] = wants
-            pays = earned < 0 or counts[CREDIT] >= REPORT + reserve * (limit - lowest)
-            if marked or (wants and may and pays):
+            off = (x - px) ** 2 + (y - py) ** 2
+            wants = marked or off > limit * limit
+            counts[WANTED] += int(wants) - int(node[WAITS] > 0.0)
+            if not wants:
+                node[WAITS] = 0.0
+            elif node[WAITS] == 0.0:
+                node[WAITS] = counts[DUE] + 1.0
+            # Who has waited for as long as the ledger takes to earn one report for every node that
+            # moves is overdue: the others leave it what it needs.
+            overdue = wants and (
+                (counts[DUE] + 1 - int(node[WAITS])) * earned > savings * REPORT
+                or off > max(far, limit) ** 2
+            )
+            if overdue and node[LATEST] != counts[PERIOD]:
+                node[LATEST] = counts[PERIOD]
+                counts[OVERDUE] += 1
+            needs = REPORT
+            if not overdue:
+                needs += int(reserve * (limit - lowest)) + REPORT * counts[OVERDUE]
+            if marked or (wants and may and (earned < 0 or counts[CREDIT] >= needs)):
                 if earned >= 0:
                     counts[CREDIT] -= REPORT
                 renew(report, x, y, vx, vy, t)
                 node[WAITS] = 0.0
                 counts[KEPT] += 1
                 keep[i] = True
+            if node[WAITS] == 0.0 and node[LATEST] == counts[PERIOD]:
+                node[LATEST] = -1.0
+                counts[OVERDUE] -= 1
         if keep[i] and not marked:
             kept[level] += 1
             if limit < edge and below > 0:
                 below -= 1
             else:
                 at_edge -= 1
+        if counts[DUE] >= last_due:
+            return i + 1
+    return slots.size
 
 
 @njit(cache=True)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FINEST_HALVING = 1024  # cells per side; beyond it the dyadic rectangles do not fit in memory
 NO_DIFFERENCE = 1e-6  # ratios closer than this are one level: rounding, not importance
 STEPS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # rings around a query, in reaches
+UNSEEN = 0.5  # objects that every query may hold besides those that the samples show in it
 CHUNK = 2048  # queries handled at once
 
 
@@ -144,21 +145,26 @@ def importance_of(
         for s in STEPS
     ]
     inside = np.zeros_like(n)
+    to_come = np.zeros_like(n)
     per_node = np.zeros_like(n)
     for start in range(0, len(queries), CHUNK):
         part, weight = queries[start : start + CHUNK], share[start : start + CHUNK]
         x, y = _covered(part, 0.0, n.shape[0], grid.bounds)
-        held = np.einsum("qi,ij,qj->q", y, n, x, optimize=True)
+        area = y.sum(axis=1) * x.sum(axis=1)
+        unseen = np.where(area > 0, UNSEEN * least_nodes, 0.0)
+        held = np.einsum("qi,ij,qj->q", y, n, x, optimize=True) + unseen
         each = weight / np.maximum(held, least_nodes)
         inside += (y * each[:, None]).T @ x
+        to_come += (y * (each * unseen / np.maximum(area, 1e-300))[:, None]).T @ x
         for k, (wide, level) in enumerate(rings):
             step = level - (rings[k + 1][1] if k + 1 < len(rings) else 0.0)
             if step > 0:
                 x, y = _covered(part, wide, n.shape[0], grid.bounds)
                 per_node += step * ((y * each[:, None]).T @ x)
-    held_inside = _rounded(inside * n)
+    held_inside = _rounded(inside * n + to_come)
     if chosen.objective == "nodes":
-        return _rounded(n * (per_node + chosen.background / float(n.sum()))), held_inside
+        even = chosen.background / float(n.sum())
+        return _rounded(n * (per_node + even) + to_come), held_inside
     total = grid.queries.sum()
     area = grid.queries / total if total > 0 else grid.queries
     return area + chosen.background * n / n.sum(), held_inside

@@ -29,6 +29,7 @@ is a jump, which is reported without a velocity; positions outside the space use
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -40,17 +41,19 @@ from planning.batches import Batch, Refusal, Schema
 from planning.errors import InvalidInput, check_between
 from planning.lira import kernels
 from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
-from planning.lira.memory import Fleet
+from planning.lira.memory import SHORTEST, Fleet
 from planning.lira.plan import Plan, Setting
 from planning.pacing import UNLIMITED
 from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 SCHEMA = Schema(("object_id", "time", "x", "y"))
-PERIOD = 200  # reports due between two corrections, at least
 HORIZON = 4.0  # periods over which a past excess is made up for
 # Both in units of the root of the reports in a period, which is how far chance moves that number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
+FAR = 1.0  # times Δmax: who is off by more is overdue
+BEYOND = 64.0  # times Δmax: the highest throttlers where Δmax sends too much
+SEVERAL = 0.63  # of so many reports due in a period, each is another node's if all report once
 Tracks = tuple[FloatArray, FloatArray, FloatArray]
 NOT_PLANNED = np.zeros(0, dtype=np.bool_)
 NO_MARKS = np.zeros(0, dtype=np.bool_)
@@ -92,6 +95,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         throttlers apply as they are.
     highest_speed
         Metres per second beyond which a move is a jump.
+    silence_s
+        Seconds after which an object that was not heard of may be forgotten.
 
     Examples
     --------
@@ -121,12 +126,13 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         *,
         correct: bool = True,
         highest_speed: float = 100.0,
+        silence_s: float = 3600.0,
     ) -> None:
         self.correct = correct
         self.highest_speed = check_between(
             "highest_speed", highest_speed, 0.0, math.inf, open_low=True
         )
-        self._fleet = Fleet()
+        self._fleet = Fleet(check_between("silence_s", silence_s, 0.0, math.inf, open_low=True))
         self._keyed = False
         super().__init__(plan, load)
 
@@ -216,8 +222,6 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         keep, kept, wanted = self._decide(slots, columns, max(most, 0), marks)
         self._fleet.offered += batch.rows
         self._fleet.dropped += batch.rows - kept
-        if not self._plain:
-            self._adjust()
         return Decision(keep, kept, wanted - kept)
 
     def _decide(
@@ -226,7 +230,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Return what is kept, how many positions that is, and how many without the limit."""
         fleet = self._fleet
         marks[np.flatnonzero(marks)[most:]] = False
-        before = None if most >= len(slots) else (fleet.nodes[slots], fleet.counts.copy())
+        before: Any = None
+        if most < len(slots):
+            learned = self._correction.copy(), self._seen, self._setting, self._limits
+            before = fleet.nodes[slots], fleet.counts.copy(), fleet.period, learned
         keep, by_level = self._run(slots, columns, marks)
         wanted = int(np.count_nonzero(keep))
         if before is None or wanted <= most:
@@ -234,7 +241,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         most -= wanted - int(by_level.sum())
         # Nothing was sent yet. Throttlers say in which order reports are worth sending: the lowest
         # first, up to the one where the limit bites.
-        fleet.nodes[slots], fleet.counts[:] = before
+        fleet.nodes[slots], fleet.counts[:], fleet.period, learned = before
+        self._correction, self._seen, self._setting, self._limits = learned
         order = self._limits.argsort(kind="stable")
         edge = float(self._limits[order[by_level[order].cumsum().searchsorted(most, "right")]])
         below = int(by_level[self._limits < edge].sum())
@@ -252,15 +260,21 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         quota: int = 0,
         wanted: int = 0,
     ) -> tuple[BoolArray, IntArray]:
+        """Decide, and correct wherever a period ends; where a limit cuts, only at the end."""
+        fleet = self._fleet
         keep = np.empty(len(slots), dtype=np.bool_)
         by_level = np.zeros(len(self._limits), dtype=np.int64)
-        ledger = not self._plain and self._load < 1.0
-        kernels.decide(
-            slots, *columns, self._fleet.nodes, self._raster, self._limits, *self._place,
-            self.highest_speed, int(self._load * REPORT) if ledger else -1, self._period(),
-            self._reserve(), marks, planned, edge, quota, wanted, keep, by_level,
-            self._fleet.counts,
-        )  # fmt: skip
+        earned = int(self._load * REPORT) if not self._plain and self._load < 1.0 else -1
+        whole, done = self._plain or planned.size > 0, 0
+        while done < len(slots):
+            last_due = UNLIMITED if whole else self._seen[0] + fleet.period
+            done = kernels.decide(
+                done, last_due, slots, *columns, fleet.nodes, self._raster, self._limits,
+                *self._place, FAR * self._plan.frame.high, self.highest_speed, earned, fleet.period, self._reserve(), marks,
+                planned, edge, quota, wanted, keep, by_level, fleet.counts,
+            )  # fmt: skip
+            if not self._plain and self._due >= fleet.period:
+                self._adjust()
         return keep, by_level
 
     def _refused(self, rows: int) -> BoolArray:
@@ -286,21 +300,22 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return self._keyed or not self.correct
 
     def _follow(self, load: float) -> None:
-        """Follow the plan's throttlers at a load, in single precision."""
-        setting = self._plan.at(load)
-        limits = setting.by_level.astype(np.float32).astype(np.float64)
+        """Follow the plan's throttlers at a load, in single precision.
+
+        Where these cannot reach it, the run-time correction raises them all beyond Δmax.
+        """
+        reached = load if self._plain else max(load, self._correction.floor)
+        setting = self._plan.at(reached)
+        limits = setting.by_level * (reached / load if 0.0 < load < reached else 1.0)
+        limits = limits.astype(np.float32).astype(np.float64)
         if not (limits >= 0.0).all():
             raise InvalidInput("throttlers must be numbers of at least 0, got NaN")
         self._setting, self._limits = setting, limits
 
-    def _period(self) -> int:
-        """Return the reports due between two corrections: about one per object, fewer are noise."""
-        return max(PERIOD, self._fleet.objects)
-
     def _reserve(self) -> float:
         """Return what a report leaves in the ledger per metre that its throttler exceeds Δmin."""
         frame = self._plan.frame
-        return RESERVED * REPORT * math.sqrt(self._period()) / (frame.high - frame.low)
+        return RESERVED * REPORT * math.sqrt(self._fleet.period) / (frame.high - frame.low)
 
     @property
     def _due(self) -> int:
@@ -308,17 +323,22 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return int(self._fleet.counts[DUE]) - self._seen[0]
 
     def _begin_period(self) -> None:
-        self._seen = (int(self._fleet.counts[DUE]), int(self._fleet.counts[WANTED]))
+        counts = self._fleet.counts
+        self._seen = (int(counts[DUE]), int(counts[WANTED]))
+        counts[kernels.PERIOD] += 1
+        counts[kernels.MOVING] = counts[kernels.OVERDUE] = 0
         self._correction.begin()
 
     def _adjust(self) -> None:
-        due = self._due
-        if due >= self._period():
-            # What waits counts as sent, or the throttlers would not follow.
-            wanted = int(self._fleet.counts[WANTED]) - self._seen[1]
-            load = self._correction.observe(wanted, due, SAVED * math.sqrt(self._period()))
-            self._begin_period()
-            self._follow(load)
+        """Correct; a period should see about one report due of every node that moves."""
+        fleet = self._fleet
+        # What waits counts as sent, or the throttlers would not follow.
+        wanted = int(fleet.counts[WANTED]) - self._seen[1]
+        load = self._correction.observe(wanted, self._due, SAVED * math.sqrt(fleet.period))
+        moving = int(fleet.counts[kernels.MOVING] / SEVERAL)
+        fleet.period = max(SHORTEST, min(moving, 2 * fleet.period))
+        self._begin_period()
+        self._follow(load)
 
 
 class BudgetCorrection:
@@ -335,7 +355,8 @@ class BudgetCorrection:
     throttle_fraction
         z, the wanted fraction.
     floor
-        The smallest fraction that the plan can reach; it is never asked for less.
+        The smallest fraction that the plan can reach. Below it, what is asked for says how far
+        throttlers are raised beyond Δmax: in proportion, at most to ``BEYOND`` times.
 
     Examples
     --------
@@ -400,7 +421,12 @@ class BudgetCorrection:
         """Return the load that the plan is asked for to get a throttle fraction."""
         if throttle_fraction >= 1.0:
             return 1.0
-        return min(max((throttle_fraction - self._repaid) / self._bias, self.floor), 1.0)
+        asked = (throttle_fraction - self._repaid) / self._bias
+        return min(max(asked, self.floor / BEYOND), 1.0)
+
+    def copy(self) -> BudgetCorrection:
+        """Return one that knows the same."""
+        return copy.copy(self)
 
     def _add_up(self, due: float) -> None:
         """Add what was wanted and asked for since the last change of z in this period."""

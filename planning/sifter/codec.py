@@ -6,7 +6,7 @@ the space needs) and four bytes if all cuts are single-precision numbers, else e
 ``to_bytes`` (whole path): header, axes, structure, axes of the cuts, cuts, then per region f and A
 as float32 and one bit for "has queries". ``setting_to_bytes`` (one z): f, A and the bits are
 replaced by the drop threshold in 2 bytes, in units of 1/65535, rounded up so that the budget holds.
-A plan with ``min_keep`` ends with it, and a flag says so.
+A plan ends with its ``min_keep`` and its ``budget_tolerance``, if flags say so.
 
 Decoding returns the fields of a :class:`~planning.sifter.plan.Plan`.
 """
@@ -32,8 +32,9 @@ FORMAT = 1
 PLAN_MAGIC, SETTING_MAGIC = b"HSP1", b"HSS1"
 HEADER = struct.Struct("<BBHI")  # dimensions, flags, length of the axes, regions; after the magic
 QOS = struct.Struct("<ddddH")  # B, Delta, z, pinned fraction, pinned boxes
-FLOOR = struct.Struct("<d")  # min_keep
-WIDE_CUTS, HAS_FLOOR = 1, 2
+NUMBER = struct.Struct("<d")
+WIDE_CUTS, HAS_FLOOR, HAS_TOLERANCE = 1, 2, 4
+TOLERANCE = 0.01  # of a plan that names none
 THRESHOLD_STEPS = 65535
 
 
@@ -77,6 +78,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     pinned_fraction: float = 0.0
     pins: PinsDocument = msgspec.field(default_factory=PinsDocument)
     min_keep: float = 0.0
+    budget_tolerance: float = TOLERANCE
 
 
 class PackedAxis(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -106,7 +108,11 @@ def to_document(plan: Plan) -> dict[str, Any]:
         "pinned_fraction": plan.pinned_fraction,
         "pins": {"low": plan.pins.low.tolist(), "high": plan.pins.high.tolist()},
     }
-    return document | ({"min_keep": plan.min_keep} if plan.min_keep else {})
+    if plan.min_keep:
+        document["min_keep"] = plan.min_keep
+    if plan.budget_tolerance != TOLERANCE:
+        document["budget_tolerance"] = plan.budget_tolerance
+    return document
 
 
 def from_document(document: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +141,7 @@ def from_document(document: dict[str, Any]) -> dict[str, Any]:
         ),
         "pinned_fraction": read.pinned_fraction,
         "min_keep": read.min_keep,
+        "budget_tolerance": read.budget_tolerance,
     }
     return _sound(fields)
 
@@ -143,7 +150,8 @@ def to_bytes(plan: Plan) -> bytes:
     """Return the compact form of the whole plan."""
     axes = axes_bytes(plan.space, plan.partition)
     flags, structure = _structure(plan.partition, len(plan.space.axes))
-    flags |= HAS_FLOOR if plan.min_keep else 0
+    tolerance = plan.budget_tolerance
+    flags |= (HAS_FLOOR if plan.min_keep else 0) | (HAS_TOLERANCE if tolerance != TOLERANCE else 0)
     return b"".join(
         [
             PLAN_MAGIC,
@@ -159,7 +167,8 @@ def to_bytes(plan: Plan) -> bytes:
             bits(plan.queried),
             packed(plan.pins.low, "<f8"),
             packed(plan.pins.high, "<f8"),
-            FLOOR.pack(plan.min_keep) if plan.min_keep else b"",
+            NUMBER.pack(plan.min_keep) if flags & HAS_FLOOR else b"",
+            NUMBER.pack(tolerance) if flags & HAS_TOLERANCE else b"",
         ]
     )  # fmt: skip
 
@@ -186,7 +195,8 @@ def from_bytes(payload: bytes) -> dict[str, Any]:
             reader.floats("<f8", boxes, dimensions), reader.floats("<f8", boxes, dimensions)
         ),
         "pinned_fraction": pinned,
-        "min_keep": reader.unpack(FLOOR)[0] if flags & HAS_FLOOR else 0.0,
+        "min_keep": reader.unpack(NUMBER)[0] if flags & HAS_FLOOR else 0.0,
+        "budget_tolerance": reader.unpack(NUMBER)[0] if flags & HAS_TOLERANCE else TOLERANCE,
     }
     reader.finish()
     return _sound(fields)
@@ -199,6 +209,8 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
         raise damaged(WHAT, "have frequencies of at least 0", "others")
     if not 0.0 <= min_keep <= 1.0:
         raise damaged(WHAT, "have a min_keep in [0, 1]", min_keep)
+    if not 0.0 <= fields["budget_tolerance"] <= 1.0:
+        raise damaged(WHAT, "have a budget_tolerance in [0, 1]", fields["budget_tolerance"])
     return fields
 
 

@@ -16,60 +16,79 @@ from planning import pacing
 CARRY = np.uint64(pacing.ONE_BITS)
 UNIT = float(pacing.ONE)
 ONE = np.int64(pacing.ONE)
-BLOCK = 512
-"""Tuples between two corrections of the budget."""
+BLOCK = 8
+"""Tuples between two looks at the ledger."""
+LEVELS = 33
+"""Settings between which the debt decides."""
+PLANNED = LEVELS // 2
+"""The level that is the plan at the load itself."""
 # Columns of ``state``, and places in ``control`` and ``ledger``.
-CREDIT, STEP, OFFERED, CUT = 0, 1, 2, 3
-LOAD, FAIRNESS, BIAS, CORRECT, SHIFT, CEILING, LOWEST, STALE = 0, 1, 2, 3, 4, 5, 6, 7
-DEBT, DUE, MOST, LEAST, SINCE, WANTED = 0, 1, 2, 3, 4, 5
-HORIZON = 2.0 * BLOCK
-"""Tuples over which a debt is to be paid back."""
-LEARNING_DOWN, LEARNING_UP = 0.1, 0.3
-"""Upward is faster: what passes in excess is cut anyway, what is dropped in excess is lost."""
+CREDIT, OFFERED, CUT = 0, 1, 2
+LOAD, FAIRNESS, CEILING, LOWEST = 0, 1, 2, 3
+DEBT, DUE, MOST, LEAST, SINCE, SPAN, LEVEL = 0, 1, 2, 3, 4, 5, 6
 _inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 """For functions that only compiled code calls: without a way in from Python they compile sooner."""
 
 
 @njit(cache=True)
 def decide(
-    places: Any, path: Any, state: Any, control: Any, ledger: Any, exact: Any, draws: Any,
-    forced: Any, keep: Any, weight: Any, pending: Any,
+    places: Any, path: Any, state: Any, control: Any, ledger: Any, levels: Any, exact: Any,
+    draws: Any, forced: Any, keep: Any, weight: Any, pending: Any,
 ) -> None:  # fmt: skip
     """Decide on ``keep.size`` tuples whose regions are in ``places``.
 
     ``path`` has the order, frequency and queried of a :class:`~planning.sifter.path.Path`.
-    ``state`` has one row per region, and one for tuples without region: credit, step, tuples
-    offered, and tuples dropped by other rules than the counter rule. ``draws`` (empty, or one per
-    tuple) makes the decision that of ``exact`` steps, without credits and ledger. ``forced``
-    (empty, or one per tuple) marks what must be kept. ``keep`` is filled, and ``weight`` unless it
-    is empty; ``pending`` has, per region and for forced tuples, the weight of cut tuples. Steps are
-    corrected at fixed counts of tuples, so that a stream gives the same decisions however it is
-    split, and if they are marked as ``STALE``.
+    ``state`` has one row per region, and one for tuples without region: credit, tuples offered, and
+    tuples dropped by other rules than the counter rule. Row k of ``levels`` has the steps of these
+    rows at level k; its last entry is 0 until they are set. ``exact`` has them at the load itself:
+    ``draws`` (empty, or one per tuple) makes the decision theirs, without credits and ledger.
+    ``forced`` (empty, or one per tuple) marks what must be kept. ``keep`` is filled, and ``weight``
+    unless it is empty; ``pending`` has, per region and for forced tuples, the weight of cut tuples.
+    The ledger is looked at at fixed counts of tuples, so that a stream gives the same decisions
+    however it is split.
     """
-    passed = np.empty(BLOCK, np.uint8)
     n, begin = np.uint64(keep.size), np.uint64(0)
     if draws.size:
         _settle_keyed(places, exact, draws, state, forced, keep, weight, pending)
         begin = n
     while True:
-        if control[STALE] > 0.0 or ledger[SINCE] >= BLOCK:
-            _correct(path, state, control, ledger)
+        if ledger[SINCE] == 0:
+            _look(ledger)
+        level = np.uint64(ledger[LEVEL])
+        if levels[level, levels.shape[1] - 1] == 0:
+            _set_level(level, control, path, levels)
         if begin == n:
             break
         end = begin + np.uint64(BLOCK - ledger[SINCE])
         end = end if end < n else n
+        steps = levels[level]
         if forced.size or weight.size:
-            _settle(places, state, ledger, forced, keep, weight, pending, begin, end)
+            _settle(places, state, ledger, steps, exact, forced, keep, weight, pending, begin, end)
         else:
-            _settle_plain(places, state, ledger, keep, passed, begin, end)
-        ledger[SINCE] += np.int64(end - begin)
+            _settle_plain(places, state, ledger, steps, keep, begin, end)
+        ledger[SINCE] = (ledger[SINCE] + np.int64(end - begin)) % BLOCK
         begin = end
 
 
 @_inner
+def _look(ledger: Any) -> None:
+    """Take the level that the debt asks for: from keeping all there is to keeping hardly anything.
+
+    A limit that is above its proper place, because the load has fallen, follows the debt down.
+    """
+    debt, least, span = ledger[DEBT], ledger[LEAST], ledger[SPAN]
+    ledger[LEVEL] = PLANNED
+    if span > 0:
+        above = debt - least if debt > least else np.int64(0)
+        ledger[LEVEL] = above * LEVELS // span if above < span else LEVELS - 1
+        limit = debt if debt < ledger[MOST] else ledger[MOST]
+        ledger[MOST] = limit if limit > least + span else least + span
+
+
+@_inner
 def _settle(
-    place: Any, state: Any, ledger: Any, forced: Any, keep: Any, weight: Any, pending: Any,
-    begin: Any, end: Any,
+    place: Any, state: Any, ledger: Any, steps: Any, exact: Any, forced: Any, keep: Any,
+    weight: Any, pending: Any, begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Apply the counter rule to a block, enter it in the ledger, and cut what exceeds the budget.
 
@@ -79,7 +98,8 @@ def _settle(
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST], ledger[LEAST]
     for j in range(begin, end):
         region = np.uint32(place[j])
-        passes = _passes(region, state) > 0
+        step = steps[region]
+        passes = _passes(region, step, state) > 0
         must = forced.size > 0 and forced[j]
         if must and not passes:
             # The region's credit has counted a drop that does not happen.
@@ -92,42 +112,34 @@ def _settle(
         elif passes:
             state[region, CUT] += np.uint64(1)
         if weight.size:
-            weight[j] = _weight(region, state[region, STEP], keep[j], passes, must, pending)
-        ledger[WANTED] += passes
+            weight[j] = _weight(region, step, keep[j], passes, must, pending)
+            if step >= ONE > exact[region] and not passes:
+                pending[region] += 1.0  # for now nothing of the region is kept
     ledger[DEBT] = debt
 
 
 @_inner
 def _settle_plain(
-    place: Any, state: Any, ledger: Any, keep: Any, passed: Any, begin: Any, end: Any
+    place: Any, state: Any, ledger: Any, steps: Any, keep: Any, begin: Any, end: Any
 ) -> None:
     """Do as ``_settle`` where nothing is forced or weighted, without data-dependent branches."""
     debt, due, most, least = ledger[DEBT], ledger[DUE], ledger[MOST] - ONE, ledger[LEAST]
     for j in range(begin, end):
-        passes = _passes(np.uint32(place[j]), state)
+        region = np.uint32(place[j])
+        passes = _passes(region, steps[region], state)
         debt = debt - due if debt - due > least else least
         kept = passes & np.int64(debt <= most)
         debt += kept * ONE
         keep[j] = kept
-        passed[j - begin] = passes
+        state[region, CUT] += np.uint64(passes - kept)
     ledger[DEBT] = debt
-    wanted = np.int64(0)
-    cut = np.int64(0)
-    for j in range(begin, end):
-        wanted += passed[j - begin]
-        cut += passed[j - begin] - keep[j]
-    if cut > 0:
-        for j in range(begin, end):
-            if passed[j - begin] != keep[j]:
-                state[np.uint32(place[j]), CUT] += np.uint64(1)
-    ledger[WANTED] += wanted
 
 
 @_inner
-def _passes(region: Any, state: Any) -> Any:
+def _passes(region: Any, step: Any, state: Any) -> Any:
     """Apply the counter rule to a tuple of the region: 1 if it passes, 0 if it is dropped."""
     before = state[region, CREDIT]
-    after = before + state[region, STEP]
+    after = before + step
     state[region, CREDIT] = after
     state[region, OFFERED] += np.uint64(1)
     # A carry flips the lowest bit of the count of drops.
@@ -168,32 +180,24 @@ def _weight(region: Any, step: Any, keep: bool, passes: bool, must: bool, pendin
 
 
 @_inner
-def _correct(path: Any, state: Any, control: Any, ledger: Any) -> None:
-    """Set the steps, having learned from the block if it is complete.
+def _set_level(level: Any, control: Any, path: Any, levels: Any) -> None:
+    """Set the steps of a level: those of the plan at a throttle fraction around z.
 
-    The passed fraction drifts from z when the real frequencies differ from the plan's. The setting
-    is taken at a throttle fraction that is lowered by the learned bias and by the debt spread over
-    a horizon, but not below ``LOWEST``, where no region can keep what it has to. ``SHIFT`` makes up
-    for changes of z within the block.
+    So what is dropped beyond the plan, or kept, follows the plan's own order and its fairness. The
+    cube leaves a debt room to swing before it changes much. Below ``LOWEST`` no region could keep
+    what it has to.
     """
     z = control[LOAD]
-    active = control[CORRECT] > 0.0 and 0.0 < z < 1.0
-    if ledger[SINCE] >= BLOCK:
-        if active:
-            error = (ledger[WANTED] + control[SHIFT]) / ledger[SINCE] - z
-            rate = LEARNING_DOWN if error > 0.0 else LEARNING_UP
-            control[BIAS] = _between(control[BIAS] + rate * error, -1.0, 1.0)
-        ledger[SINCE], ledger[WANTED], control[SHIFT] = 0, 0, 0.0
-    control[STALE] = 0.0
-    if active:
-        pressure = ledger[DEBT] / UNIT / HORIZON
-        lowest = control[LOWEST] if control[LOWEST] < z else z
-        z = _between(z - control[BIAS] - pressure, lowest, 1.0)
-    _set_steps(z, control[FAIRNESS], control[CEILING], path, state)
+    part = ((2.0 * level + 1.0 - LEVELS) / LEVELS) ** 3
+    lowest = control[LOWEST] if control[LOWEST] < z else z
+    z = _between(z - part * (z if part > 0.0 else 1.0 - z), lowest, 1.0)
+    steps = levels[level]
+    _set_steps(z, control[FAIRNESS], control[CEILING], path, steps)
+    steps[steps.size - 1] = 1
 
 
 @_inner
-def _set_steps(z: float, delta: float, ceiling: float, path: Any, state: Any) -> None:
+def _set_steps(z: float, delta: float, ceiling: float, path: Any, steps: Any) -> None:
     """Set every region's step to its optimal drop threshold at z (see :mod:`path`)."""
     order, frequency, queried = path
     regions = frequency.size
@@ -204,13 +208,13 @@ def _set_steps(z: float, delta: float, ceiling: float, path: Any, state: Any) ->
         else:
             free += frequency[i]
     need = 1.0 - z
-    state[regions, STEP] = _step(need)
+    steps[regions] = _step(need)
     if ceiling < 1.0:
         total = free + group
         if need >= ceiling * total:
             even = _between(need / total, ceiling, 1.0) if total > 0.0 < z else 1.0
             for i in range(regions):
-                state[i, STEP] = _step(even)
+                steps[i] = _step(even)
             return
         need, delta = need / ceiling, _between(delta / ceiling, 0.0, 1.0)
     from_free = 0.0
@@ -218,7 +222,7 @@ def _set_steps(z: float, delta: float, ceiling: float, path: Any, state: Any) ->
         from_free = _between(need / free, 0.0, 1.0) if free > 0.0 < z else 1.0
     for i in range(regions):
         if not queried[i]:
-            state[i, STEP] = _step(ceiling * from_free)
+            steps[i] = _step(ceiling * from_free)
     floor = 0.0
     for sets in (False, True):  # the floor comes first, which may be anywhere in the order
         remaining = need - free if need > free else 0.0
@@ -231,7 +235,7 @@ def _set_steps(z: float, delta: float, ceiling: float, path: Any, state: Any) ->
                 floor = (1.0 - delta) * y
             elif sets:
                 threshold = 1.0 if z <= 0.0 else floor + delta * y
-                state[i, STEP] = _step(ceiling * _between(threshold, 0.0, 1.0))
+                steps[i] = _step(ceiling * _between(threshold, 0.0, 1.0))
 
 
 @_inner

@@ -54,6 +54,13 @@ class Parameters(FamilyParameters):
         "elsewhere: no region is left without estimates, and weights stay at or below 1 / "
         "min_keep. At a z below it, every region keeps z.",
     )
+    budget_tolerance: float = Field(
+        default=0.01,
+        ge=0,
+        le=1,
+        description="By how much of it any 10,000 tuples in a row may exceed their budget of z. "
+        "More room keeps more of what matters where it comes in bursts.",
+    )
     partitioner: PartitionerName = Field(
         default="cost_tree",
         description="How the data space is divided into regions. cost_tree is the best on every "

@@ -69,6 +69,7 @@ class Plan:
     pins: Pins
     pinned_fraction: float = 0.0
     min_keep: float = 0.0
+    budget_tolerance: float = codec.TOLERANCE
 
     @cached_property
     def path(self) -> Path:

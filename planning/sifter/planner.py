@@ -31,6 +31,7 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
         pins=queries.pins_of(definition),
         pinned_fraction=statistics.pinned_fraction,
         min_keep=parameters.min_keep,
+        budget_tolerance=parameters.budget_tolerance,
     )
 
 

@@ -7,10 +7,11 @@ changes. Deviation: the rule as printed drops the first tuple of every region wi
 its credit starts full; here each region starts at its own phase, so that regions do not drop in
 step and not too much of a short stream is shed. ``start="full"`` is the printed rule.
 
-The budget holds although the plan's frequencies come from samples: every 512 tuples the shedder
-compares what it let pass with z and corrects the throttle fraction at which it reads the plan, and
-an exact ledger cuts the little that would still exceed the budget. No window of 10,000 tuples
-passes more than 1.01 z of them, pinned tuples aside, which always pass.
+The budget holds although the plan's frequencies come from samples and the stream changes by the
+hour: an exact ledger has every tuple earn z and every kept one cost 1, and the further its balance
+strays, the lower or higher is the throttle fraction at which the plan is read, so that what must
+give way are the cheapest regions. No window of 10,000 tuples passes more than z times 1 plus the
+plan's ``budget_tolerance`` of them, pinned tuples aside, which always pass.
 
 By keys, a tuple is dropped iff its draw is less than d * 2**32 for the plan's d at the load: no
 credit, no ledger, no correction, so that every process and every replay decides alike.
@@ -42,8 +43,7 @@ NO_FLAGS = np.zeros(0, dtype=np.bool_)
 NO_WEIGHTS = np.zeros(0)
 NO_PLACES = np.zeros(0, dtype=np.int32)
 BUFFER = 1 << 16  # coordinates that are decided on in one go; they stay in the near caches
-WINDOW = 10_000  # over this many tuples ...
-TOLERANCE = 0.01  # ... the passed fraction exceeds z by at most this part of it
+WINDOW = 10_000  # tuples over which a plan's tolerance holds
 UNBOUNDED = 1 << 60  # for a ledger that cuts nothing
 
 
@@ -106,14 +106,14 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self.start = start
         self.fleet = fleet
         self._own = 0
-        self._control = np.zeros(8)
-        self._control[kernels.CORRECT] = float(correct)
-        self._ledger = np.zeros(6, dtype=np.int64)
+        self._corrects = correct
+        self._control = np.zeros(4)
+        self._ledger = np.zeros(7, dtype=np.int64)
         super().__init__(plan, load)
         if correct:
             # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
             self._ledger[kernels.DEBT] = self._tolerated()
-        self._correct()
+        self._set_level()
 
     @property
     def schema(self) -> Schema:
@@ -155,22 +155,27 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         delta = self._plan.fairness_threshold if fairness_threshold is None else fairness_threshold
         setting = self._plan.at(load, delta)
         self._single.flush()
-        control, ledger = self._control, self._ledger
-        # The block that is under way was begun at another load.
-        control[kernels.SHIFT] += (setting.load - control[kernels.LOAD]) * ledger[kernels.SINCE]
-        control[[kernels.LOAD, kernels.FAIRNESS]] = setting.load, delta
+        self._control[[kernels.LOAD, kernels.FAIRNESS]] = setting.load, delta
         self._setting, self._load, self._steps = setting, setting.load, setting.steps
-        ledger[kernels.DUE] = round(setting.load * ONE)
-        most = self._tolerated()
-        ledger[[kernels.MOST, kernels.LEAST]] = most if setting.load < 1.0 else UNBOUNDED, -most
-        self._stale()
+        self._bound()
+
+    def _bound(self) -> None:
+        """Set the ledger's bounds for the load; a debt that is above them must not grow."""
+        ledger, z, stray = self._ledger, self._setting.load, self._tolerated()
+        ledger[kernels.DUE] = round(z * ONE)
+        most = max(stray, int(ledger[kernels.DEBT])) if z < 1.0 else UNBOUNDED
+        ledger[[kernels.MOST, kernels.LEAST]] = most, -stray
+        ledger[kernels.SPAN] = 2 * stray if self._corrects and 0.0 < z < 1.0 else 0
+        self._levels[:, -1] = 0
+        self._single.forget()
 
     def _tolerated(self) -> int:
         """Return how far the ledger may stray: half of the tolerance up, half of it down."""
-        if not self._control[kernels.CORRECT]:
+        if not self._corrects:
             return UNBOUNDED
         # One tuple is rounding: a window may begin and end in the middle of one.
-        return round(max(1.0, TOLERANCE * WINDOW * self._setting.load - 1.0) / 2.0 * ONE)
+        tolerated = self._plan.budget_tolerance * WINDOW * self._setting.load
+        return round(max(1.0, tolerated - 1.0) / 2.0 * ONE)
 
     def adopt(self, old: Self) -> None:
         """Take over the budget; and credits, if the regions are the same, else they start anew."""
@@ -182,7 +187,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             credits = old._state[:, kernels.CREDIT] & np.uint64(ONE - 1)
             self._state[:, kernels.CREDIT] = credits
             self._pending[:] = old._pending
-        self._stale()
+        self._bound()
 
     def offer_weighted(self, batch: Any) -> tuple[BoolArray, FloatArray]:
         """Decide on a batch of any form; return also the inverse keep probabilities.
@@ -311,10 +316,11 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._tables = lookup.build(plan.partition, axes)
         self._path = plan.path.items
         self._control[[kernels.CEILING, kernels.LOWEST]] = plan.path.ceiling, plan.path.lowest
-        self._points = np.zeros((axes, max(kernels.BLOCK, BUFFER // axes)))
+        self._levels = np.zeros((kernels.LEVELS, rows + 1), dtype=np.uint64)
+        self._points = np.zeros((axes, BUFFER // axes))
         self._places = np.zeros(self._points.shape[1], dtype=np.int32)
         self._rearranged = [k for k, order in enumerate(plan.partition.orders) if order]
-        self._state = np.zeros((rows, 4), dtype=np.uint64)
+        self._state = np.zeros((rows, 4), dtype=np.uint64)  # four: a row never spans cache lines
         full = self.start == "full"
         self._state[:, kernels.CREDIT] = ONE - 1 if full else spread_credits(rows)
         self._dropped = np.zeros(rows, dtype=np.int64)
@@ -323,16 +329,14 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._rank = np.ones(rows + 1, dtype=np.int64)  # of the cheapest to drop, 0
         self._rank[order] = 2 + np.arange(len(order))
         self._rank[-2:] = 0, 2 + len(order)
-        self._single = Single(plan, self._tables, self._state, self._ledger, self._correct)
+        self._single = Single(
+            plan, self._tables, self._state, self._ledger, self._levels, self._set_level
+        )
         self.offer_one = self._single.decider(self)  # type: ignore[assignment]
 
-    def _stale(self) -> None:
-        """Let the steps be set anew before the next tuple."""
-        self._control[kernels.STALE] = 1.0
-        self._single.stale = True
-
-    def _correct(self) -> None:
-        """Set the steps, if that is due."""
+    def _set_level(self) -> None:
+        """Set the steps of the ledger's level, if they are not."""
+        self._rebase()
         self._settle(NO_PLACES, NO_DRAWS, NO_FLAGS, NO_FLAGS, NO_WEIGHTS)
 
     def _locate(self, places: NDArray[np.int32]) -> None:
@@ -350,8 +354,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         keep: BoolArray, weight: FloatArray,
     ) -> None:  # fmt: skip
         kernels.decide(
-            places, self._path, self._state, self._control, self._ledger, self._steps, draws,
-            forced, keep, weight, self._pending,
+            places, self._path, self._state, self._control, self._ledger, self._levels,
+            self._steps, draws, forced, keep, weight, self._pending,
         )  # fmt: skip
 
     def _carries(self) -> IntArray:

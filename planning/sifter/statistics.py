@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 SEEN_WEIGHT = 0.5
 PRIOR_PER_REGION = 0.4
 """Tuples of prior per region; both values were chosen on workloads of the paper's generator."""
+PRIOR_PER_SHARE = 4.0
+"""Tuples of prior, spread evenly in a region, for the share that a query has of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +142,7 @@ def of_points(points: FloatArray, definition: Definition[Parameters], asked: Que
     sample = draw(points, definition.parameters.sample_size)
     divided = divide(sample, definition, asked)
     counts = RegionCounts.of(points, divided, queries.pins_of(definition))
-    return assemble(divided, counts, definition, len(sample), asked)
+    return assemble(divided, counts, definition, sample, asked)
 
 
 def draw(points: FloatArray, size: int) -> FloatArray:
@@ -158,7 +160,7 @@ def assemble(
     partition: Partition,
     counts: RegionCounts,
     definition: Definition[Parameters],
-    sample_size: int,
+    sample: FloatArray,
     asked: Queries,
 ) -> Statistics:
     """Turn region counts into f, A and B.
@@ -172,10 +174,11 @@ def assemble(
         raise StatisticsError("counts must hold at least one tuple, got none in any region")
     asked = queries.arranged(asked, partition.orders)
     frequency = counts.tuples / total
+    known = sample if definition.parameters.calibrate else None
     if definition.parameters.calibrate:
-        qos, _, _ = consolidate(partition, frequency, asked, space.low, space.high)
+        qos, _, _ = consolidate(partition, frequency, asked, space.low, space.high, known)
         frequency = calibrated(counts.tuples, partition.seen, qos)
-    qos, queried, base = consolidate(partition, frequency, asked, space.low, space.high)
+    qos, queried, base = consolidate(partition, frequency, asked, space.low, space.high, known)
     pinned = counts.pinned / np.maximum(counts.tuples, 1)  # share of each region's tuples
     return Statistics(
         partition=partition,
@@ -185,7 +188,7 @@ def assemble(
         queried=queried,
         base_qos=base + sorted_sum(qos * pinned),
         samples=total,
-        sample_size=sample_size,
+        sample_size=len(sample),
         query_count=asked.count,
         pinned_fraction=sorted_sum(frequency * pinned),
     )
@@ -206,11 +209,17 @@ def calibrated(counts: IntArray, seen: IntArray, region_qos: FloatArray) -> Floa
 
 
 def consolidate(
-    partition: Partition, frequency: FloatArray, asked: Queries, low: FloatArray, high: FloatArray
+    partition: Partition,
+    frequency: FloatArray,
+    asked: Queries,
+    low: FloatArray,
+    high: FloatArray,
+    sample: FloatArray | None = None,
 ) -> tuple[FloatArray, BoolArray, float]:
     """Return A(S_i) and whether any query intersects S_i, region by region, and B.
 
-    One query across the middle of [0, 1), two regions of equal size, alpha = 1.
+    One query across the middle of [0, 1), two regions of equal size, alpha = 1. With sample points
+    its share of a region is what it has of them, and ``PRIOR_PER_SHARE`` points spread evenly.
 
     >>> from planning.sifter.queries import boxes
     >>> halves = Partition.from_nested((0, 0.5, None, None))
@@ -220,12 +229,16 @@ def consolidate(
     ([0.25, 0.75], 0.0)
     """
     region_low, region_high = partition.bounds(low, high)
+    points = partition.arranged(np.empty((0, len(low))) if sample is None else sample)
+    region = partition.lookup(points if sample is None else sample)
+    points = np.ascontiguousarray(points[np.argsort(region, kind="stable")])
+    start = np.searchsorted(np.sort(region), np.arange(partition.regions + 1))
     qos = np.zeros(partition.regions)
     queried = np.zeros(partition.regions, dtype=np.bool_)
     expected = np.zeros(asked.count)
     _share_out(
         partition.dimension, partition.cut, partition.right, partition.leaf,
-        region_low, region_high, np.ascontiguousarray(frequency, dtype=np.float64),
+        region_low, region_high, np.ascontiguousarray(frequency, dtype=np.float64), points, start,
         asked.low, asked.high, asked.owner, asked.coefficient, expected, qos, queried,
     )  # fmt: skip
     without_data = sorted_sum(asked.coefficient[expected <= 0.0])
@@ -235,11 +248,10 @@ def consolidate(
 @njit(cache=True)
 def _share_out(
     dimension: Any, cut: Any, right: Any, leaf: Any, region_low: Any, region_high: Any,
-    frequency: Any, box_low: Any, box_high: Any, owner: Any, coefficient: Any,
-    expected: Any, qos: Any, queried: Any,
+    frequency: Any, points: Any, start: Any, box_low: Any, box_high: Any, owner: Any,
+    coefficient: Any, expected: Any, qos: Any, queried: Any,
 ) -> None:  # fmt: skip
     """Estimate each query's data, then give each region its share of it, by descent."""
-    d = region_low.shape[1]
     stack = np.empty(dimension.size + 1, np.int64)
     for second in range(2):
         for box in range(box_low.shape[0]):
@@ -261,14 +273,30 @@ def _share_out(
                         depth += 1
                     continue
                 region = leaf[node]
-                share = frequency[region]
-                for k in range(d):
-                    overlap = min(box_high[box, k], region_high[region, k]) - max(
-                        box_low[box, k], region_low[region, k]
-                    )
-                    share *= max(0.0, overlap) / (region_high[region, k] - region_low[region, k])
+                share = frequency[region] * _share(
+                    box_low[box], box_high[box], region_low[region], region_high[region],
+                    points[start[region] : start[region + 1]],
+                )  # fmt: skip
                 if second == 0:
                     expected[query] += share
                     queried[region] = True
                 else:
                     qos[region] += coefficient[query] * (share / expected[query])
+
+
+@njit(cache=True)
+def _share(box_low: Any, box_high: Any, low: Any, high: Any, points: Any) -> float:
+    """Return which part of a region's data lies in a box."""
+    even = 1.0
+    for k in range(low.size):
+        overlap = min(box_high[k], high[k]) - max(box_low[k], low[k])
+        even *= max(0.0, overlap) / (high[k] - low[k])
+    if even == 1.0 or points.shape[0] == 0:
+        return even
+    inside = 0
+    for i in range(points.shape[0]):
+        here = True
+        for k in range(low.size):
+            here &= box_low[k] <= points[i, k] < box_high[k]
+        inside += here
+    return (inside + PRIOR_PER_SHARE * even) / (points.shape[0] + PRIOR_PER_SHARE)

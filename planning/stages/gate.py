@@ -1,7 +1,9 @@
 """Gate: a plan that would make things worse than what is in force is not published.
 
-The candidate sheds samples it has not seen, at the loads the definition names, as do the published
-plan and random dropping.
+The candidate sheds samples that it has not seen, through the code that nodes run, in batches of
+several sizes, at every load that the definition names and while the load changes. So does the
+published plan. At each of them it must keep its budget and do no worse than the published plan,
+random dropping, and the family's simple alternatives.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
@@ -18,12 +20,19 @@ from planning.arrays import Columns
 from planning.errors import NoPlan, PlanningError, StoreError
 from planning.families import Outcome
 from planning.home import Home
+from planning.rehearsal import Load, changing
 from planning.samples import read_columns
 from planning.stages.run import Run
-from planning.stages.solve import candidate, damaged
+from planning.stages.solve import candidate, damaged, warnings_of
 from planning.streams import StreamDefinition
 
 SIGMAS = 4.0
+NEGLIGIBLE = 0.002
+"""A difference in quality that nobody would notice."""
+MODEL = 0.05
+"""How far the plan's model may be off before it is said."""
+EVEN = 0.02
+"""How far apart qualities at different batch sizes may lie before it is said."""
 
 
 def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
@@ -44,14 +53,16 @@ def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
     definition = run.definition()
     evaluate = families.family(definition.family).room("simulate").evaluate
     samples = read_columns(run.holdout, definition.sample_columns)
-    outcomes = evaluate(candidate(run), samples, definition, definition.gate.loads)
-    in_force = _published(home, definition, samples)
+    loads: list[Load] = [*definition.gate.loads, changing(definition.gate.loads)]
+    outcomes = evaluate(candidate(run), samples, definition, loads)
+    in_force = _published(home, definition, samples, loads)
     refusal = _refusal(definition, outcomes, in_force)
     reason = refusal or in_force.note or _gain(outcomes, in_force)
     verdict = {
         "decision": "refuse" if refusal and not force else "publish",
         "reason": f"forced although {refusal}" if refusal and force else reason,
         "outcomes": [asdict(o) for o in outcomes],
+        "warnings": [*warnings_of(run), *_doubts(outcomes)],
         "published_version": in_force.version,
         "published_outcomes": [asdict(o) for o in in_force.outcomes],
     }
@@ -65,6 +76,7 @@ class _Verdict(TypedDict):
     decision: Literal["publish", "refuse"]
     reason: str
     outcomes: list[Outcome]
+    warnings: NotRequired[list[str]]
     published_version: int | None
     published_outcomes: list[Outcome]
 
@@ -97,15 +109,6 @@ def mean_loss(outcomes: Sequence[Outcome]) -> float:
     return math.fsum(1.0 - o.quality for o in outcomes) / len(outcomes)
 
 
-def random_loss(outcomes: Sequence[Outcome]) -> float:
-    """Return random dropping's loss, averaged over the loads.
-
-    >>> random_loss([Outcome(0.5, 0.9, 0.75, 0.5, 0.5, 10), Outcome(0.3, 0.9, 0.25, 0.0, 0.3, 10)])
-    0.75
-    """
-    return math.fsum(1.0 - o.random_quality for o in outcomes) / len(outcomes)
-
-
 @dataclass(frozen=True, slots=True)
 class _InForce:
     """What the published plan does to the same samples; no outcomes if ``note`` says why not."""
@@ -115,7 +118,9 @@ class _InForce:
     note: str = ""
 
 
-def _published(home: Home, definition: StreamDefinition, samples: Columns) -> _InForce:
+def _published(
+    home: Home, definition: StreamDefinition, samples: Columns, loads: Sequence[Load]
+) -> _InForce:
     """Try the published plan, if there is one that can be compared with the candidate.
 
     A store that cannot be reached stops the gate: what is in force is then unknown.
@@ -127,7 +132,7 @@ def _published(home: Home, definition: StreamDefinition, samples: Columns) -> _I
         if family != definition.family:
             return _InForce(version, note=f"it replaces version {version}, a plan of {family}")
         evaluate = families.family(family).room("simulate").evaluate
-        outcomes = evaluate(published.plan, samples, definition, definition.gate.loads)
+        outcomes = evaluate(published.plan, samples, definition, loads)
         return _InForce(version, tuple(outcomes))
     except NoPlan:
         return _InForce(note="first plan of the stream")
@@ -141,22 +146,61 @@ def _refusal(
     definition: StreamDefinition, outcomes: Sequence[Outcome], in_force: _InForce
 ) -> str:
     tolerance = definition.gate.tolerance
-    loss, naive = mean_loss(outcomes), random_loss(outcomes)
+    if not any(outcome.quality > 0.0 for outcome in outcomes):
+        return "its quality on held-out samples is 0 at every load"
     for outcome in outcomes:
         noise = SIGMAS * math.sqrt(outcome.load * (1 - outcome.load) / max(outcome.offered, 1))
         if outcome.passed_fraction > outcome.load + tolerance + noise:
             return (
-                f"at load {outcome.load:g} it passes {outcome.passed_fraction:.3f} of the held-out "
+                f"{_at(outcome)} it passes {outcome.passed_fraction:.3f} of the held-out "
                 "samples, above its budget"
             )
-    if loss > naive * (1 + tolerance):
-        return f"it loses {loss:.4f} on held-out samples, random dropping only {naive:.4f}"
-    if in_force.outcomes and loss > mean_loss(in_force.outcomes) * (1 + tolerance):
-        return (
-            f"it loses {loss:.4f} on held-out samples, the published version {in_force.version} "
-            f"only {mean_loss(in_force.outcomes):.4f}"
-        )
+    for outcome in outcomes:
+        name, quality = outcome.strongest
+        if _worse(outcome, 1.0 - quality, tolerance):
+            return (
+                f"{_at(outcome)} it loses {1 - outcome.quality:.4f} on held-out samples, {name} "
+                f"only {1 - quality:.4f}"
+            )
+    for outcome, before in zip(outcomes, in_force.outcomes, strict=False):
+        if _worse(outcome, 1.0 - before.quality, tolerance):
+            return (
+                f"{_at(outcome)} it loses {1 - outcome.quality:.4f} on held-out samples, the "
+                f"published version {in_force.version} only {1 - before.quality:.4f}"
+            )
     return ""
+
+
+def _at(outcome: Outcome) -> str:
+    return "while the load changes" if outcome.schedule else f"at load {outcome.load:g}"
+
+
+def _worse(outcome: Outcome, loss: float, tolerance: float) -> bool:
+    """Whether a plan loses more than another by more than tolerance and chance allow."""
+    return 1.0 - outcome.quality > loss * (1.0 + tolerance) + NEGLIGIBLE + SIGMAS * outcome.noise
+
+
+def _doubts(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return what people should know about a plan that may be published all the same."""
+    doubts = []
+    off = [o for o in outcomes if not o.schedule and abs(o.predicted_quality - o.quality) > MODEL]
+    if off:
+        at = ", ".join(f"{o.predicted_quality:.3f} for {o.quality:.3f}" for o in off)
+        doubts.append(
+            f"the plan's own model is off on held-out samples ({at}); what was measured is "
+            "promised instead. Collect more samples, or plan more often if the stream drifts"
+        )
+    uneven = max(outcomes, key=lambda o: o.spread)
+    if uneven.spread > EVEN:
+        doubts.append(
+            f"{_at(uneven)} quality depends on the size of batches ({_sizes(uneven)}); offer "
+            "batches of the size that does best, or collect more samples"
+        )
+    return doubts
+
+
+def _sizes(outcome: Outcome) -> str:
+    return ", ".join(f"{quality:.3f} at {size}" for size, quality in outcome.by_size.items())
 
 
 def _gain(outcomes: Sequence[Outcome], in_force: _InForce) -> str:

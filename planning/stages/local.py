@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from upath import UPath
 
-from planning import families, sampling
+from planning import families
 from planning.arrays import BoolArray, Columns
 from planning.errors import BatchRejected
 from planning.samples import (
@@ -29,6 +29,7 @@ from planning.samples import (
     typed,
 )
 from planning.stages import batch_rules
+from planning.stages.holdout import Holdout, Landed
 from planning.stages.run import Run
 from planning.streams import StreamDefinition
 
@@ -48,7 +49,7 @@ def validate(run: Run, *, now_s: float | None = None) -> None:
     """
     definition = run.definition()
     now_s = time.time() if now_s is None else now_s
-    given = _read_collected(run, definition)
+    given, landed = _read_collected(run, definition)
     latest_s = batch_rules.clock(definition, now_s).get("latest_s", LARGEST)
     broken = broken_rules(given, definition, latest_s)
     clean = ~np.any([np.zeros(_rows(given), dtype=np.bool_), *broken.values()], axis=0)
@@ -56,7 +57,8 @@ def validate(run: Run, *, now_s: float | None = None) -> None:
     rows, kept = len(clean), int(clean.sum())
     failures = batch_rules.unfit_rows(definition, kept, _newest_s(good, definition), now_s)
     failures += batch_rules.too_much_quarantined(definition, rows, rows - kept)
-    held = _held_out(good, definition)
+    landed = landed._replace(file=landed.file[clean], row=landed.row[clean])
+    held = _held_out(good, landed, definition)
     sizes = {"train": 0, "holdout": 0}
     if not failures:
         sizes = {"train": int((~held).sum()), "holdout": int(held.sum())}
@@ -98,11 +100,20 @@ def statistics(run: Run) -> None:
     run.write("statistics", room.build(samples, definition).to_document())
 
 
-def _read_collected(run: Run, definition: StreamDefinition) -> dict[str, np.ndarray]:
-    names = definition.sample_columns
+def _read_collected(
+    run: Run, definition: StreamDefinition
+) -> tuple[dict[str, np.ndarray], Landed]:
+    names, files = definition.sample_columns, run.read("collected")["files"]
     read = read_columns if definition.samples.format == "parquet" else read_json_lines
-    parts = [read(UPath(file["path"]), names) for file in run.read("collected")["files"]]
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    parts = [read(UPath(file["path"]), names) for file in files]
+    sizes = [_rows(part) for part in parts]
+    landed = Landed(
+        np.repeat(np.arange(len(files)), sizes),
+        np.concatenate([np.arange(size) for size in sizes]),
+        tuple(file["digest"] for file in files),
+        tuple(file["rows"] for file in files),
+    )
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}, landed
 
 
 def _rows(columns: Columns) -> int:
@@ -116,10 +127,10 @@ def _newest_s(columns: Columns, definition: StreamDefinition) -> float | None:
     return float(np.max(columns[column]))
 
 
-def _held_out(columns: Columns, definition: StreamDefinition) -> BoolArray:
-    by = definition.gate.holdout_by or tuple(columns)
-    keys = sampling.stable_keys([columns[name] for name in by])
-    return sampling.in_holdout(keys, definition.gate.holdout)
+def _held_out(columns: Columns, landed: Landed, definition: StreamDefinition) -> BoolArray:
+    holdout = Holdout.of(definition)
+    edge = holdout.edge_of(columns[holdout.clock].astype(np.float64)) if holdout.clock else None
+    return holdout.chosen(columns, landed, edge)
 
 
 def _write(folder: UPath, columns: Columns) -> None:

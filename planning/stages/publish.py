@@ -9,6 +9,7 @@ from typing import Any
 
 from planning.artifacts import Manifest, SigningKey
 from planning.artifacts.manifest import from_time, to_time
+from planning.artifacts.predicting import promise
 from planning.home import Home
 from planning.stages import reevaluate
 from planning.stages.gate import verdict_of
@@ -60,9 +61,11 @@ def publish(
         inputs=_inputs(run, definition),
         parameters=definition.model_dump(mode="json")["parameters"],
         predicted=[
-            {"load": o["load"], "quality": o["predicted_quality"]} for o in verdict["outcomes"]
+            {"load": o["load"], **promise(o["quality"])._asdict()}
+            for o in verdict["outcomes"]
+            if not o["schedule"]
         ],
-        gate={name: verdict[name] for name in ("decision", "reason", "outcomes")},
+        gate={name: verdict[name] for name in ("decision", "reason", "outcomes", "warnings")},
         validity={
             "not_after": _not_after(definition, created_at),
             "fallback": definition.validity.fallback,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
 from planning import families
 from planning.errors import PlanningError, StatisticsError
-from planning.families import Family, Plan, Statistics
+from planning.families import Family, Plan, Statistics, Warns
 from planning.stages.run import Run
 
 
@@ -33,12 +33,16 @@ def solve(run: Run) -> dict[str, Any]:
     try:
         plan = planner.plan(statistics, definition)
         summary, status = plan.summary(), planner.solver_status(plan, definition)
+        warnings: list[str] = []
+        if isinstance(planner, Warns):
+            warnings = planner.warnings(plan, statistics, definition)
     except PlanningError:
         raise
     except (LookupError, TypeError, ValueError) as error:
         raise damaged(run, "statistics", f"statistics of {definition.stream}", error) from error
-    document = {"family": family.name, "plan": plan.to_document()}
-    run.write("candidate", {**document, "summary": summary, "solver_status": status})
+    document: dict[str, Any] = {"family": family.name, "plan": plan.to_document()}
+    document |= {"summary": summary, "solver_status": status, "warnings": warnings}
+    run.write("candidate", document)
     return summary
 
 
@@ -49,6 +53,7 @@ class _Candidate(TypedDict):
     plan: dict[str, Any]
     summary: dict[str, Any]
     solver_status: str
+    warnings: NotRequired[list[str]]
 
 
 def candidate(run: Run) -> Plan:
@@ -86,6 +91,11 @@ def solver_status(run: Run) -> str:
     'within 0.1'
     """
     return _candidate(run)["solver_status"]
+
+
+def warnings_of(run: Run) -> list[str]:
+    """Return what the planner warns of: why the plan may disappoint, and the remedy."""
+    return _candidate(run).get("warnings", [])
 
 
 def _candidate(run: Run) -> _Candidate:

@@ -141,6 +141,8 @@ class GateOperator(StageOperator):
 
         verdict = gate(home, run, force=context["params"]["force"])
         self.log.info("gate: %s, %s", verdict["decision"], verdict["reason"])
+        for warning in verdict["warnings"]:
+            self.log.warning("gate: %s", warning)
         return verdict
 
 

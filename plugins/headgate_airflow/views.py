@@ -12,7 +12,7 @@ from typing import Any
 
 from headgate_airflow.catalog import PlannedStream
 from planning import families, loads
-from planning.artifacts import Broken, Listing, Manifest, Status, Store
+from planning.artifacts import Broken, Listing, Manifest, Published, Status, Store
 from planning.artifacts.fleet import Fleet, fleet, lasting_s, span
 from planning.errors import ArtifactError, NoPlan, PlanningError, StoreError
 from planning.home import Home
@@ -35,6 +35,7 @@ class RunRow:
     problem: str = ""
     decision: str = ""
     reason: str = ""
+    warnings: tuple[str, ...] = ()
     version: int | None = None
 
 
@@ -111,19 +112,19 @@ def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> Strea
         history = store.history(stream)
     except NoPlan:
         history = Listing(())
-    plan = _plan(store, row.manifest)
+    published = _published(store, row.manifest)
     return StreamView(
         row=row,
         history=history,
         runs=runs(home, stream, SHOWN_RUNS),
-        curve=curve(plan) if plan else [],
-        example=loads.example(plan) if plan else "",
+        curve=curve(published) if published else [],
+        example=loads.example(published.plan) if published else "",
     )
 
 
-def _plan(store: Store, manifest: Manifest | None) -> families.Plan | None:
+def _published(store: Store, manifest: Manifest | None) -> Published | None:
     try:
-        return store.load(manifest.stream, manifest.version).plan if manifest else None
+        return store.load(manifest.stream, manifest.version) if manifest else None
     except PlanningError:
         return None
 
@@ -153,25 +154,29 @@ def _run_row(run: Run) -> RunRow:
         problem=str(validation.get("error") or ""),
         decision=str(verdict.get("decision", "")),
         reason=str(verdict.get("reason", "")),
+        warnings=tuple(map(str, verdict.get("warnings", ()))),
         version=published.get("version"),
     )
 
 
-def curve(plan: families.Plan) -> list[tuple[float, float]]:
-    """Return predicted quality over load."""
+def curve(published: Published) -> list[tuple[float, float]]:
+    """Return the promised quality over load."""
     fractions = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
-    return [(load, float(plan.predicted_quality(load))) for load in fractions]
+    return [(load, published.promised(load).quality) for load in fractions]
 
 
 def what_if(home: Home, stream: str, version: int, at: str) -> dict[str, Any]:
     """Return what a version promises at one load, and what a plan of rates drops there."""
-    plan = home.store().load(stream, version).plan
+    published = home.store().load(stream, version)
+    plan = published.plan
     load = loads.parse(at, plan)
+    promised = published.promised(load)
     answer = {
         "stream": stream,
         "version": version,
         "load": load,
-        "predicted_quality": float(plan.predicted_quality(load)),
+        "predicted_quality": promised.quality,
+        "predicted_interval": [promised.low, promised.high],
     }
     if isinstance(plan, families.PassesFraction):
         answer["passed_fraction"] = float(plan.passed_fraction(load))

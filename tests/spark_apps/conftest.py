@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -90,7 +91,10 @@ def make_run(tmp_path: Path) -> RunMaker:
                 rows = [r if isinstance(r, str) else json.dumps(r) for r in content]
                 path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
             kind = "parquet" if name.endswith(".parquet") else "jsonl"
-            listed.append({"path": str(path), "format": kind, "rows": 0})
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            listed.append(
+                {"path": str(path), "format": kind, "rows": len(content), "digest": digest}
+            )
         made = definition or definition_of()
         run.write("definition", {"definition": made.model_dump(mode="json"), "source": "t.yaml"})
         run.write("collected", {"files": listed, "set_aside": [], **collected})

@@ -55,6 +55,10 @@ def clean_of(folder: UPath) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.read_table(str(file)).to_pylist()]
 
 
+def without_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "_order"} for row in rows]
+
+
 def quarantine_of(folder: UPath) -> list[dict[str, Any]]:
     files = sorted(folder.glob("*.json"), key=str)
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -98,7 +102,7 @@ def test_every_kind_of_bad_row_is_quarantined_with_its_reasons(spark, make_run):
     assert "row" not in found[13]
     # Clean rows are exactly the good ones, without the column nobody asked for.
     kept = [{k: r[k] for k in ("price", "volume", "side")} for r in rows]
-    both = clean_of(run.train) + clean_of(run.holdout)
+    both = without_order(clean_of(run.train) + clean_of(run.holdout))
     assert sorted(both, key=lambda r: r["volume"]) == kept
     assert (len(clean_of(run.train)), len(clean_of(run.holdout))) == (
         report["train"], report["holdout"],
@@ -252,56 +256,68 @@ def test_batches_are_rejected_as_in_memory(spark, tmp_path, case):
     spark.catalog.clearCache()
 
 
-def test_holdout_does_not_depend_on_files_or_partitions(spark):
-    from spark_apps.validate import with_holdout
-
-    values = [(float(i % 97), i, "buy" if i % 3 else "sell") for i in range(3000)]
-    frame = spark.createDataFrame(values, "price double, volume long, side string")
-
-    def held(frame: Any, by: list[str]) -> set[tuple[Any, ...]]:
-        rows = with_holdout(frame, by, 0.25).where("_held_out").collect()
-        return {(r["price"], r["volume"], r["side"]) for r in rows}
-
-    everything = ["price", "volume", "side"]
-    first = held(frame.coalesce(1), everything)
-    assert first == held(frame.repartition(7, "side"), everything)
-    assert 650 < len(first) < 850
-    by_price = held(frame, ["price"])
-    prices = {row[0] for row in by_price}
-    assert by_price == {v for v in values if v[0] in prices}
-    assert 10 < len(prices) < 40
+GATES: dict[str, dict[str, Any]] = {
+    "any row": {},
+    "objects": {"holdout_by": ["side", "volume"]},
+    "newest by a column": {"holdout_by": ["volume"], "holdout_from": "end"},
+    "last rows of every file": {"holdout_from": "end"},
+}
 
 
-def test_spark_and_numpy_split_alike(spark, make_run, ticks):
+@pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_spark_and_numpy_split_alike(spark, make_run, ticks, kind, gate):
     from planning.stages import local
 
-    definition = ticks(samples={"time_column": "at", "format": "parquet"})
-    rows = [
-        {**row, "at": NOW + dt.timedelta(microseconds=1_234_567 * i)}
-        for i, row in enumerate(good_rows(200))
-    ]
+    definition = ticks(samples={"format": kind}, gate=gate)
+    names = ("price", "volume", "side")
+    rows = [{n: row[n] for n in names} for row in good_rows(400)]
     rows[7]["price"] = 200.0
-    run = make_run({"a.parquet": pa.Table.from_pylist(rows)}, definition)
-    sizes = check(spark, run)
-    parts = [{row["at"]: row for row in clean_of(folder)} for folder in (run.train, run.holdout)]
+    rows[150:250] = [dict(rows[149])] * 100
+    pieces = {f"a 1%.{kind}": rows[:90], f"b.{kind}": rows[90:300], f"c#.{kind}": rows[300:]}
+    pieces[f"again.{kind}"] = rows[:90]  # the same content under another name
+    landed: dict[str, Any] = pieces
+    if kind == "jsonl":
+        landed[f"b.{kind}"] = [*rows[90:200], "", "  ", *rows[200:300]]
+    else:
+        landed = {name: pa.Table.from_pylist(piece) for name, piece in pieces.items()}
+    run = make_run(landed, definition)
+    files = run.read("collected")["files"]
+    run.write("collected", {"files": [f | {"rows": len(pieces[UPath(f["path"]).name])}
+                                      for f in files], "set_aside": []})  # fmt: skip
+    parts = []
+    # Blocks of a few lines, and files in one piece.
+    for size in ("1k", "128m"):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+        sizes = check(spark, run)
+        assert sizes["success"]
+        parts.append([clean_of(run.train), clean_of(run.holdout)])
     for folder in (run.train, run.holdout, run.quarantine):
         folder.fs.rm(folder.path, recursive=True)
     local.validate(run)
-    again = [{row["at"]: row for row in clean_of(folder)} for folder in (run.train, run.holdout)]
-    assert again == parts
+    again = [clean_of(run.train), clean_of(run.holdout)]
+    for train, holdout in parts:
+        train.sort(key=lambda row: row["_order"])
+        orders = [row.pop("_order") for part in (train, holdout) for row in part]
+        assert sorted(set(orders)) == sorted(orders)
+        assert [train, holdout] == again
     assert {k: sizes[k] for k in ("rows", "clean", "train", "holdout")} == {
         k: run.read("validation")[k] for k in ("rows", "clean", "train", "holdout")
     }
+    if not gate:  # copies of a row are on both sides, and files of the same content split alike
+        copies = [part.count(rows[149]) for part in again]
+        assert min(copies) > 10
+        assert sum(copies) == 101
 
 
 def test_unknown_holdout_column_and_suite_are_errors_with_a_list(ticks):
     from expectations import rules
     from planning.errors import InvalidInput
-    from spark_apps.validate import holdout_columns
+    from spark_apps.validate import holdout_of
 
     columns = {"price": "float", "side": "category"}
     with pytest.raises(InvalidInput, match=r"\(price, side\), got volume"):
-        holdout_columns(ticks(gate={"holdout_by": ["volume"]}), columns)
+        holdout_of(ticks(gate={"holdout_by": ["volume"]}), columns)
     with pytest.raises(InvalidInput, match=r"\(price, volume, side\), got colour"):
         ticks(gate={"holdout_by": ["colour"]})
     with pytest.raises(InvalidInput, match="one of .*positions.*tuples.*, got 'trips'"):
@@ -360,7 +376,7 @@ def test_unusual_column_names_survive_to_the_statistics(spark, make_run, ticks):
     rows = [{names[0]: i, names[1]: 2.5 * i} for i in range(40)]
     run = make_run({"a.jsonl": rows}, definition)
     assert check(spark, run)["success"]
-    both = clean_of(run.train) + clean_of(run.holdout)
+    both = without_order(clean_of(run.train) + clean_of(run.holdout))
     assert sorted(both, key=lambda r: r[names[0]]) == rows
     assert build(read_parquet(spark, run.train, names), definition).samples == len(
         clean_of(run.train)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,9 @@ class Case:
         }
         definition = parse(document, "ticks.yaml").model_dump(mode="json")
         run.write("definition", {"definition": definition, "source": "ticks.yaml"})
-        run.write("collected", {"files": [{"path": str(landed), "format": "jsonl"}]})
+        digest = hashlib.sha256(landed.read_bytes()).hexdigest()
+        file = {"path": str(landed), "format": "jsonl", "rows": len(self.rows), "digest": digest}
+        run.write("collected", {"files": [file]})
         return run
 
     def check(self, report: dict[str, Any]) -> None:

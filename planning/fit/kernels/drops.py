@@ -1,6 +1,6 @@
 """Drops, compiled: from dropped rates to drop fractions, and the drop operator that applies them.
 
-The drop operator keeps credits per arc: no random numbers, and whole windows where they count.
+The drop operator keeps a rank per arc: no random numbers, and whole windows where they count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.simplex.shedding import Arrivals
-from planning.pacing import ONE
+from planning.pacing import GOLDEN, ONE
 
 if TYPE_CHECKING:
     from planning.fit.shedder import Operators, State
@@ -22,28 +22,22 @@ ROUNDING = 1e-12
 
 @njit(cache=True)
 def decide(codes: IntArray, operators: Operators, state: State, keep: BoolArray) -> None:
-    """Decide on each item by the credits of its name.
+    """Decide on each item by the rank of its span on the arc of its name.
 
-    Every ``span`` items (1, or a batch of windows) the credit of a level grows by its step; the
-    first carry is where the span falls, except for the ``tail`` items that complete the windows of
-    a kept span before it.
+    Every ``span`` items (1, or a batch of windows) the rank moves on; a span that ranks below the
+    name's step falls, except for the ``tail`` items that complete the windows of a kept span
+    before it.
     """
-    step, first, level, levels, own, span, tail = operators
-    credit, position, dropping, left, offered, dropped = state
+    step, span, tail = operators
+    rank, position, dropping, left, offered, dropped = state
     for k in range(codes.shape[0]):
         name = codes[k]
         offered[name] += 1
         if position[name] == 0:
-            drop = False
-            for j in range(levels[name]):
-                total = credit[own[name] + j] + step[first[name] + j]
-                credit[own[name] + j] = total % ONE
-                if total >= ONE:
-                    drop = j < level[name]
-                    break
-            if not drop:
+            dropping[name] = rank[name] < step[name]
+            rank[name] = (rank[name] + GOLDEN) % ONE
+            if not dropping[name]:
                 left[name] = tail[name]
-            dropping[name] = drop
         position[name] += 1
         if position[name] >= span[name]:
             position[name] = 0
@@ -54,24 +48,6 @@ def decide(codes: IntArray, operators: Operators, state: State, keep: BoolArray)
             else:
                 keep[k] = False
                 dropped[name] += 1
-
-
-@njit(cache=True)
-def kept_of(counts: IntArray, operators: Operators, state: State, kept: IntArray) -> None:
-    """Pass a count of items per name, as ``decide`` would one by one (span 1)."""
-    for name in range(counts.shape[0]):
-        falling = counts[name]
-        kept[name] = falling
-        for j in range(operators.levels[name]):
-            place = operators.own[name] + j
-            # Counts of a control period are small compared with 2**31, so this fits 64 bits.
-            total = state.credit[place] + operators.step[operators.first[name] + j] * falling
-            state.credit[place] = total % ONE
-            falling -= total // ONE
-            if j < operators.level[name]:
-                kept[name] = falling
-        state.offered[name] += counts[name]
-        state.dropped[name] += counts[name] - kept[name]
 
 
 WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

@@ -8,6 +8,7 @@ from numba import njit
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.kernels.drops import ROUNDING, affine, all_fit, fractions, inner
 from planning.fit.path import INNER, CriticalRegions, PointQuadtree, Quadtree
+from planning.fit.simplex.dual import Problem, feasible
 from planning.fit.simplex.shedding import Arrivals
 
 INSIDE = 1e-10
@@ -74,6 +75,7 @@ def select_region(
     table: CriticalRegions,
     raw_use: FloatArray,
     arrivals: Arrivals,
+    problem: Problem,
     last: IntArray,
     rates: FloatArray,
     out: FloatArray,
@@ -82,7 +84,8 @@ def select_region(
     """Find the region of each row of rates and apply its rule; return how many are in none.
 
     ``last`` is the region of the last row that had one. Rows that no region holds are marked as
-    ``outside``.
+    ``outside``, and so are those where its rule breaks a row of ``problem``: a rule is optimal
+    wherever it is feasible, so one that passes is right whatever rounding did to the facets.
     """
     loss = np.empty(table.value.shape[1])
     dropped = np.empty(out.shape[1])
@@ -101,10 +104,17 @@ def select_region(
             outside[row] = True
             missing += 1
             continue
-        last[0] = region
         rules = table.rule[region]
+        negative = False
         for a in range(rules.shape[0]):
-            dropped[a] = max(affine(rules, a, point), 0.0)
+            value = affine(rules, a, point)
+            negative |= value < -INSIDE
+            dropped[a] = max(value, 0.0)
+        if negative or not feasible(problem, point, dropped):
+            outside[row] = True
+            missing += 1
+            continue
+        last[0] = region
         fractions(arrivals, point, dropped, out[row])
     return missing
 

@@ -16,7 +16,7 @@ from planning.arrays import FloatArray
 from planning.errors import PlanningError
 from planning.fit.kernels.lookup import any_holds
 from planning.fit.path import CriticalRegions
-from planning.fit.simplex.dual import OPTIMAL, Basis, Problem, reoptimise, start
+from planning.fit.simplex.dual import OPTIMAL, REFRESH, Basis, Problem, solve, start
 from planning.fit.simplex.polytope import deepest, unit_forms
 from planning.fit.simplex.shedding import SheddingProgram
 
@@ -29,16 +29,16 @@ class RegionLimit(PlanningError):
     """There are more critical regions than the limit allows."""
 
 
-def _nothing_dropped(program: SheddingProgram) -> Basis:
-    rows, columns = len(program.tableau), program.cost.shape[1]
+def _nothing_dropped(problem: Problem) -> Basis:
+    rows, columns = len(problem.tableau), problem.cost.shape[1]
     basis = Basis(
-        np.empty_like(program.tableau),
-        np.empty_like(program.cost),
+        np.empty_like(problem.tableau),
+        np.empty_like(problem.cost),
         np.empty(rows, dtype=np.int64),
         np.empty(columns, dtype=np.int64),
-        np.empty(rows + columns, dtype=np.bool_),
+        np.empty(rows + columns, dtype=np.int64),
     )
-    start(Problem(program.tableau, program.cost, program.upper, program.bounded), basis)
+    start(problem, basis)
     return basis
 
 
@@ -53,7 +53,7 @@ def _sides(program: SheddingProgram, basis: Basis) -> FloatArray:
 def _rule(program: SheddingProgram, basis: Basis) -> FloatArray:
     """Return the affine rule of the dropped rates."""
     columns = program.cost.shape[1]
-    rule = np.where(basis.flipped[:columns, None], program.upper[:columns], 0.0)
+    rule = np.where(basis.flipped[:columns, None] > 0, program.upper[:columns], 0.0)
     for row, variable in enumerate(basis.basic):
         if variable < columns:
             form = basis.tableau[row, columns:]
@@ -65,7 +65,7 @@ def _refined(program: SheddingProgram, basis: Basis, rule: FloatArray) -> FloatA
     """Correct the rule by the residuals of the original rows where they are tight."""
     columns = program.cost.shape[1]
     inner = basis.basic < columns
-    sign = np.where(basis.flipped[basis.basic[inner]], -1.0, 1.0)[:, None]
+    sign = np.where(basis.flipped[basis.basic[inner]] > 0, -1.0, 1.0)[:, None]
     for column, variable in enumerate(basis.nonbasic):
         if variable >= columns:
             row = program.tableau[variable - columns]
@@ -80,7 +80,9 @@ class _Search:
     def __init__(self, program: SheddingProgram, limit: int) -> None:
         self.program = program
         self.limit = limit
-        self.origin = _nothing_dropped(program)
+        marks = program.bounded.astype(np.int64)
+        self.problem = Problem(program.tableau, program.cost, program.upper, marks)
+        self.origin = _nothing_dropped(self.problem)
         self.rules: list[FloatArray] = []
         self.facets: list[FloatArray] = []
         self.queue: deque[tuple[Basis, FloatArray, FloatArray]] = deque()
@@ -126,16 +128,14 @@ class _Search:
         return bool(any_holds(self.table, self.starts, len(self.facets), rates))
 
     def moved(self, basis: Basis, rates: FloatArray) -> Basis:
-        """Return the optimal basis at ``rates``, by dual pivots from a neighbour."""
-        program = self.program
-        limit = 50 * sum(program.cost.shape) + 50 * len(program.tableau)
+        """Return the optimal basis at ``rates``, from a neighbour's, with a new tableau."""
+        out = np.empty(self.program.cost.shape[1])
         for known in (basis, self.origin):
             copy = Basis._make(part.copy() for part in known)
-            status, _ = reoptimise(copy, program.upper, program.bounded, rates, limit)
-            if status == OPTIMAL:
+            if solve(self.problem, copy, np.array([REFRESH + 1]), rates, out) == OPTIMAL:
                 return copy
         raise PlanningError(
-            f"the simplex found no optimum in network {program.network.name!r} "
+            f"the simplex found no optimum in network {self.program.network.name!r} "
             f"at {rates.tolist()} of the highest rates"
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 from planning.arrays import FloatArray, IntArray
 from planning.fit.kernels import lookup
 from planning.fit.path import MATCH, CriticalRegions, FitPlans, Quadtree, Stored
+from planning.fit.simplex.dual import Problem
 from planning.fit.simplex.shedding import SheddingProgram
 from planning.fit.simplex.warm import WarmSimplex
 
@@ -53,7 +54,7 @@ class ByRegions:
 
     def __init__(self, program: SheddingProgram, table: CriticalRegions) -> None:
         self.arcs = program.names
-        self._fixed = (table, program.raw_use, program.arrivals)
+        self._fixed = (table, program.raw_use, program.arrivals, _without_shortfalls(program))
         self._last = np.zeros(1, dtype=np.int64)
         self._warm = WarmSimplex(program)
 
@@ -70,6 +71,18 @@ class ByRegions:
     def optimum(self, rates: FloatArray) -> FloatArray:
         """Return the optimal drop fractions from the solver instead of the regions."""
         return self._warm.fractions(rates, warm=False)
+
+
+def _without_shortfalls(program: SheddingProgram) -> Problem:
+    """Return the rows that a region's rule must respect: those of the dropped rates alone."""
+    count, columns = program.location_count, program.cost.shape[1]
+    plain = ~(program.tableau[:, count:columns] != 0.0).any(axis=1)
+    return Problem(
+        np.ascontiguousarray(np.delete(program.tableau[plain], np.s_[count:columns], axis=1)),
+        np.ascontiguousarray(program.cost[:, :count]),
+        program.upper[:count],
+        program.bounded[:count].astype(np.int64),
+    )
 
 
 class ByQuadtree:

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import FloatArray, IntArray
 from planning.fit.kernels.drops import affine, inner
-
-Marks = BoolArray | IntArray
 
 FEASIBLE = 1e-11
 PIVOT = 1e-10
@@ -32,6 +30,12 @@ NOWHERE = np.int64(-1)
 OPTIMAL = 0
 INFEASIBLE = 1
 STALLED = 2
+INEXACT = 3
+
+SOUND = 1e-9
+"""How far a certificate may be off: of a server's capacity, or of the terms of a reduced cost."""
+TIE = 1e-13
+EPSILON = 2.0**-52
 
 
 class Problem(NamedTuple):
@@ -40,7 +44,7 @@ class Problem(NamedTuple):
     tableau: FloatArray
     cost: FloatArray
     upper: FloatArray
-    bounded: Marks
+    bounded: IntArray
 
 
 class Basis(NamedTuple):
@@ -50,7 +54,7 @@ class Basis(NamedTuple):
     cost: FloatArray
     basic: IntArray
     nonbasic: IntArray
-    flipped: Marks
+    flipped: IntArray
 
 
 @inner
@@ -135,14 +139,18 @@ def enters(tableau: FloatArray, cost: FloatArray, row: int) -> int:
 
 @njit(cache=True)
 def reoptimise(
-    state: Basis, upper: FloatArray, bounded: Marks, rates: FloatArray, limit: int
+    state: Basis, upper: FloatArray, bounded: IntArray, rates: FloatArray, limit: int
 ) -> tuple[int, int]:
     """Pivot until every basic variable is within its bounds; return status and pivots."""
     tableau, cost, basic, nonbasic, flipped = state
     rows, columns = tableau.shape[0], cost.shape[1]
     right = tableau[:, columns:]
+    tolerance = FEASIBLE  # unless the rates are so high that sums of them are less exact
+    for j in range(columns):
+        if bounded[j]:
+            tolerance = max(tolerance, 8.0 * EPSILON * affine(upper, j, rates))
     for count in range(limit):
-        worst = FEASIBLE
+        worst = tolerance
         leaving = int(NOWHERE)
         above = False
         for i in range(rows):
@@ -157,10 +165,10 @@ def reoptimise(
             return OPTIMAL, count
         if above:
             flip_row(tableau, upper[basic[leaving]], leaving, columns)
-            flipped[basic[leaving]] = not flipped[basic[leaving]]
+            flipped[basic[leaving]] = 1 - flipped[basic[leaving]]
         column = enters(tableau, cost, leaving)
         if column < 0:
-            return (OPTIMAL if worst < 1e-9 else INFEASIBLE), count
+            return (OPTIMAL if worst < 100.0 * tolerance else INFEASIBLE), count
         pivot(tableau, cost, leaving, column)
         basic[leaving], nonbasic[column] = nonbasic[column], basic[leaving]
     return STALLED, limit
@@ -201,6 +209,19 @@ def rebuild(problem: Problem, state: Basis) -> bool:
         if wanted[nonbasic[j]]:
             return False
     return True
+
+
+@njit(cache=True)
+def start(problem: Problem, state: Basis) -> None:
+    """Set the state to the basis where nothing is dropped."""
+    _copy(problem.tableau, state.tableau)
+    _copy(problem.cost, state.cost)
+    for i in range(problem.tableau.shape[0]):
+        state.basic[i] = problem.cost.shape[1] + i
+    for j in range(problem.cost.shape[1]):
+        state.nonbasic[j] = j
+    for k in range(state.flipped.shape[0]):
+        state.flipped[k] = 0
 
 
 @njit(cache=True)
@@ -250,34 +271,89 @@ def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -
 
 
 @inner
-def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out: FloatArray) -> int:
-    """Move a warm tableau to ``rates``; write the variables into ``out``; return the status."""
-    limit = 50 * (problem.tableau.shape[0] + problem.cost.shape[1]) + 100
-    status = STALLED
-    for attempt in range(2):  # one call of reoptimise is compiled faster than two
-        status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
-        if attempt == 1:
-            break
-        age[0] += pivots
-        if status == OPTIMAL and age[0] <= REFRESH:
-            break
-        good = rebuild(problem, state)
-        if status != OPTIMAL or not good:
-            start(problem, state)
-        age[0] = 0
-    values(state, problem.upper, rates, out)
-    refine(problem, state, rates, out)
-    return status
+def certified(problem: Problem, state: Basis) -> bool:
+    """Whether the basis is dual feasible by the original data; the tie-break does not count.
+
+    The tableau's own cost rows are the result of all pivots so far. From them only the prices of
+    the rows are taken; what these make of the original columns shows whether they are right.
+    """
+    _, cost, _, nonbasic, flipped = state
+    rows, columns, levels = problem.tableau.shape[0], cost.shape[1], cost.shape[0] - 1
+    place = np.full(rows + columns, NOWHERE)
+    for j in range(columns):
+        place[nonbasic[j]] = j
+        for level in range(levels if nonbasic[j] >= columns else 0):
+            if cost[level, j] < -SOUND:
+                return False
+            if cost[level, j] > TIE:
+                break
+    for j in range(columns):
+        for level in range(levels):
+            value = problem.cost[level, j]
+            terms = abs(value)
+            for i in range(rows):
+                if place[columns + i] >= 0:
+                    term = cost[level, place[columns + i]] * problem.tableau[i, j]
+                    value += term
+                    terms += abs(term)
+            slack = SOUND * terms + 1e-12
+            if flipped[j]:
+                value = -value
+            if value < -slack or (place[j] < 0 and value > slack):
+                return False
+            if place[j] >= 0 and abs(value) > TIE * terms:
+                break  # later levels only matter where earlier ones tie
+    return True
+
+
+@inner
+def feasible(problem: Problem, rates: FloatArray, out: FloatArray) -> bool:
+    """Whether the variables respect the original rows and bounds, up to rounding."""
+    columns = problem.cost.shape[1]
+    for i in range(problem.tableau.shape[0]):
+        rest = problem.tableau[i, columns]
+        terms = abs(rest)
+        for k in range(rates.shape[0]):
+            term = problem.tableau[i, columns + 1 + k] * rates[k]
+            rest += term
+            terms += abs(term)
+        for k in range(columns):
+            rest -= problem.tableau[i, k] * out[k]
+        if not rest >= -SOUND - 8.0 * EPSILON * terms:  # NaN fails
+            return False
+    for j in range(columns):
+        if problem.bounded[j]:
+            highest = affine(problem.upper, j, rates)
+            if not out[j] <= highest + SOUND + 8.0 * EPSILON * highest:
+                return False
+    return True
 
 
 @njit(cache=True)
-def start(problem: Problem, state: Basis) -> None:
-    """Set the state to the basis where nothing is dropped."""
-    _copy(problem.tableau, state.tableau)
-    _copy(problem.cost, state.cost)
-    for i in range(problem.tableau.shape[0]):
-        state.basic[i] = problem.cost.shape[1] + i
-    for j in range(problem.cost.shape[1]):
-        state.nonbasic[j] = j
-    for k in range(state.flipped.shape[0]):
-        state.flipped[k] = False
+def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out: FloatArray) -> int:
+    """Move a warm tableau to ``rates``; write the variables into ``out``; return the status.
+
+    A basis that its certificate does not confirm, or whose variables break a row, is rebuilt from
+    the original data, then looked for anew from where nothing is dropped, and rebuilt again.
+    """
+    limit = 50 * (problem.tableau.shape[0] + problem.cost.shape[1]) + 100
+    status = STALLED
+    for attempt in range(4):
+        if attempt == 2 or (
+            attempt > 0 and (not rebuild(problem, state) or not certified(problem, state))
+        ):
+            start(problem, state)
+        if attempt > 0:
+            age[0] = 0
+        status, pivots = reoptimise(state, problem.upper, problem.bounded, rates, limit)
+        age[0] += pivots
+        if status != OPTIMAL or (attempt == 0 and age[0] > REFRESH):
+            continue
+        status = INEXACT
+        if pivots == 0 or certified(problem, state):
+            values(state, problem.upper, rates, out)
+            for _ in range(3):
+                refine(problem, state, rates, out)
+                if feasible(problem, rates, out):
+                    return OPTIMAL
+    return status

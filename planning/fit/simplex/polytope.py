@@ -25,14 +25,14 @@ def lowest(forms: FloatArray, cost: FloatArray) -> tuple[int, FloatArray]:
         costs[1, j] = (1.0 + 0.5 * ((j + 1) * 0.6180339887498949 % 1.0)) * (
             1.0 if cost[j] >= 0 else -1.0
         )
-    flipped = np.zeros(rows + columns, dtype=np.bool_)
+    flipped = np.zeros(rows + columns, dtype=np.int64)
     upper = np.ones((rows + columns, 1))
-    bounded = np.zeros(rows + columns, dtype=np.bool_)
-    bounded[:columns] = True
+    bounded = np.zeros(rows + columns, dtype=np.int64)
+    bounded[:columns] = 1
     for j in range(columns):
         if cost[j] < 0:
             flip_column(tableau, costs, upper[j], j)
-            flipped[j] = True
+            flipped[j] = 1
     state = Basis(tableau, costs, np.arange(columns, columns + rows), np.arange(columns), flipped)
     nothing = np.empty(0)
     status, _ = reoptimise(state, upper, bounded, nothing, 40 * (rows + columns))

@@ -27,6 +27,9 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.network import QueryNetwork, graph
 
 GOLDEN = 0.6180339887498949
+FAR = 1e3
+"""Times its capacity that a server saves by the highest drop rate of a location; where that is
+more, drop rates are in units of what saves the capacity once."""
 
 
 class Arrivals(NamedTuple):
@@ -42,13 +45,13 @@ class SheddingProgram:
     """Basic variables are ``tableau[:, n] + tableau[:, n+1:] @ r - tableau[:, :n] @ x``.
 
     Rates are in units of each input's ``max_rate``, dropped rates in units of the location's
-    highest rate, loads in units of the capacity: all numbers are of order one.
+    highest rate (or of one capacity, see ``FAR``), loads in units of the capacity.
     """
 
     network: QueryNetwork
     locations: IntArray  # arc of each drop location, -1 for a sender's port
     max_rates: FloatArray
-    scale: FloatArray  # highest rate at each location
+    scale: FloatArray  # unit of the dropped rate at each location
     tableau: FloatArray
     cost: FloatArray  # one row per objective, in order of importance; the last breaks ties
     upper: FloatArray  # affine upper bound per variable: constant, then per rate
@@ -212,11 +215,15 @@ def shedding_program(network: QueryNetwork) -> SheddingProgram:
     locations = _renumbered(locations)
     scale = np.array([streams[loc.stream] for loc in locations])
     forms = _Propagation(network, locations)
-    units = np.concatenate([network.max_rates, scale])
+    inputs = len(network.inputs)
     overhead = network.window_overhead
     ones = np.ones(len(network.arcs))
-    use = np.concatenate([forms.node_use(overhead), forms.link_use(overhead, locations)]) * units
-    raw = np.concatenate([forms.node_use(ones), forms.link_use(ones, locations)]) * units
+    use = np.concatenate([forms.node_use(overhead), forms.link_use(overhead, locations)])
+    raw = np.concatenate([forms.node_use(ones), forms.link_use(ones, locations)])
+    saved = np.abs(use[:, inputs:] * scale).max(axis=0, initial=0.0)
+    scale = scale / np.where(saved > FAR, saved, 1.0)
+    units = np.concatenate([network.max_rates, scale])
+    use, raw = use * units, raw * units
     inputs = len(network.inputs)
     arrivals = forms.arrivals * units / scale[:, None]
     outputs = np.array([a for a, arc in enumerate(network.arcs) if arc.to_output], dtype=np.int64)

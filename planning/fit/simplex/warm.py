@@ -50,25 +50,23 @@ class WarmSimplex:
     def fractions(self, rates: FloatArray, *, warm: bool = True) -> FloatArray:
         """Return the drop fraction per location, for rows of rates in units of ``max_rate``.
 
-        Unless ``warm``, each batch starts where nothing is dropped.
+        Unless ``warm``, each batch starts where nothing is dropped. Rates for which no optimum can
+        be certified shed all inputs alike, so that nothing is overloaded.
         """
         out = np.empty((len(rates), self._count))
-        if _follow(self._memory if warm else self._start.copy(), rates, out, True):
-            raise self._stalled(rates)
+        _follow(self._memory if warm else self._start.copy(), rates, out, True)
         return out
 
     def dropped(self, rates: FloatArray) -> FloatArray:
-        """Return the dropped rate per location, in units of its highest rate."""
+        """Return the dropped rate per location, in units of the program's ``scale``."""
         out = np.empty((len(rates), self._count))
-        if _follow(self._memory, rates, out, False):
-            raise self._stalled(rates)
+        if failed := _follow(self._memory, rates, out, False):
+            raise PlanningError(
+                f"the optimum of network {self.program.network.name!r} must be certified at all "
+                f"rates, {failed} of {len(rates)} rate vectors have none: its costs, weights and "
+                "max_rate span too many decades for floating-point numbers"
+            )
         return out
-
-    def _stalled(self, rates: FloatArray) -> PlanningError:
-        return PlanningError(
-            f"the simplex found no optimum for some of {len(rates)} rate vectors of network "
-            f"{self.program.network.name!r}; report the network and the rates"
-        )
 
 
 def _packed(program: SheddingProgram) -> FloatArray:
@@ -104,6 +102,7 @@ def _packed(program: SheddingProgram) -> FloatArray:
         program.tableau,
         program.cost,
         np.zeros(columns),
+        program.network.window_overhead.max(keepdims=True),
     )
     head = np.concatenate(integers).astype(np.int64).view(np.float64)
     return np.concatenate([head, *(part.ravel() for part in floats)])
@@ -133,6 +132,18 @@ def _matrix(at: int, rows: int, columns: int) -> tuple[FloatArray, int]:
     return carray(_pointer(at), (rows, columns), np.float64), at + WORD * rows * columns
 
 
+@inner
+def busiest(use: FloatArray, rates: FloatArray) -> float:
+    """Return the highest share of a capacity that is asked for, nothing dropped."""
+    most = 0.0
+    for n in range(use.shape[0]):
+        total = 0.0
+        for k in range(rates.shape[0]):
+            total += use[n, k] * rates[k]
+        most = max(most, total)
+    return most
+
+
 @njit(cache=True)
 def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions: bool) -> int:
     """Solve rows of rates one after the other, warm; return how many were not optimal."""
@@ -153,7 +164,8 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
     per_drop, at = _matrix(at, count, count)
     tableau, at = _matrix(at, rows, columns + 1 + inputs)
     cost, at = _matrix(at, levels, columns)
-    variables = _matrix(at, np.int64(1), columns)[0][0]
+    vectors, at = _matrix(at, np.int64(1), columns)
+    variables, overhead = vectors[0], _matrix(at, np.int64(1), np.int64(1))[0]
     problem = Problem(base, base_cost, upper, bounded)
     state = Basis(tableau, cost, basic, nonbasic, flipped)
     arrivals = Arrivals(per_rate, per_drop, port)
@@ -166,7 +178,11 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
             continue
         status = solve(problem, state, age, vector, variables)
         failed += status != OPTIMAL
-        if as_fractions:
+        if as_fractions and status != OPTIMAL:
+            share = 1.0 / (overhead[0, 0] * busiest(raw_use, vector))
+            for a in range(count):
+                result[a] = 1.0 - share if bounded[a] else 0.0
+        elif as_fractions:
             fractions(arrivals, vector, variables, result)
         else:
             for a in range(count):

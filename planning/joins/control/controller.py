@@ -23,6 +23,7 @@ from planning.joins.control.estimate import OnlineEstimate
 from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
+MEMORY = 0.75  # windows that the online estimate remembers
 FORGET = 0.92  # weight that measured costs keep per batch
 TINY = 1e-12
 
@@ -107,8 +108,6 @@ class Controller:
         never idles; 0 where nothing waits.
     monitor_fraction, explore_fraction
         Share of the budget for comparisons with whole windows, with and without a trusted plan.
-    memory_s
-        How long the online estimate remembers.
     watch
         Whether to abandon a plan that has gone stale (:class:`DriftWatch`).
     """
@@ -120,7 +119,6 @@ class Controller:
     standing_s: float = 0.1
     monitor_fraction: float = 0.015
     explore_fraction: float = 0.04
-    memory_s: float = 15.0
     watch: bool = True
     estimate: OnlineEstimate = field(init=False)
     drift: DriftWatch = field(init=False)
@@ -128,6 +126,7 @@ class Controller:
     replan_wanted: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self.memory_s = MEMORY * max(self.windows.window_s)
         self.estimate = OnlineEstimate(self.values, self.windows.most, self.memory_s)
         self.drift = DriftWatch(self.values, self.windows)
         self._rates = np.zeros((2, self.values.shape[0]))

@@ -1,11 +1,14 @@
 """Notice that the time correlation has moved away from the plan.
 
 Three steps, each cheap until the one before gives cause. *Misfit*: matches found in what the plan
-selects are many, so within a second or so they show whether their pattern over the basic windows is
-still the plan's. *Doubt*: then, or when the plan seems to catch less of the output than it
-promises, more tuples are compared with the whole window. *Proof*: the order learned on one half of
-the evidence would have gained more on the other half, by several standard errors, several times in
-a row.
+selects are many, so within a basic window or so they show whether their pattern over the basic
+windows is still the plan's. *Doubt*: then, or when the plan seems to catch less of the output than
+it promises, more tuples are compared with the whole window; where it finds no more than random
+dropping was to find, half of all comparisons are. *Proof*: the order learned on one half of the
+evidence would have gained more on the other half, by several standard errors, several times in a
+row; or random dropping would have.
+
+All times are in windows, so that a stream on another scale of time is watched alike.
 """
 
 from __future__ import annotations
@@ -23,12 +26,17 @@ from planning.joins.plan import Plan
 DOUBT = 0.85  # of the share of output that the plan promises: below, look more closely
 CLOSER = 5.0  # times the monitoring
 CLOSEST = 12.0  # times, when the pattern does not fit
+HEDGED = 1000.0  # times, so as much as may be, when random dropping might find more
+MEMORY = 0.5  # windows
+PERIOD = 0.05  # windows between two checks
 PATIENCE = 4.0  # times the memory: while in doubt, and before the pattern is suspected again
 BATCH = 400  # hits that show the pattern
 MISFIT_SIGMAS = 4.0
 TOLERANCE = 0.1  # relative: the few hundred tuples of a basic window are never quite typical
 LEAST_EXPECTED = 8.0  # hits of an item that counts for the pattern
 LEAST_EVIDENCE = 200  # hits before anything is proved
+FEW = 20  # hits before random dropping is proved to be better
+RANDOM_SIGMAS = 2.0  # below what random dropping was to find: hedge; below what it finds: stale
 
 
 @dataclass(eq=False)
@@ -39,24 +47,22 @@ class DriftWatch:
     ----------
     values, windows
         Utility of a match per pair of types, and the windows.
-    memory_s
-        How long evidence is remembered.
-    gain, sigmas, checks, period_s
+    gain, sigmas, checks
         Drift is proved when the learned order would gain this share more, by this many standard
-        errors, at this many checks in a row that are this far apart.
+        errors, at this many checks in a row.
     """
 
     values: FloatArray
     windows: Windows
-    memory_s: float = 10.0
     gain: float = 0.05
     sigmas: float = 3.0
     checks: int = 3
-    period_s: float = 1.0
     recent: OnlineEstimate = field(init=False)
     observed_gain: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
+        longest = max(self.windows.window_s)
+        self.memory_s, self.period_s = MEMORY * longest, PERIOD * longest
         self.restart()
 
     def restart(self) -> None:
@@ -64,13 +70,17 @@ class DriftWatch:
         self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
         self._batch = OnlineEstimate(self.values, self.windows.most, np.inf)
         self._misfits = self._proofs = 0
-        self._caught_less = False
+        self._caught_less = self._hedged = False
+        self._made = self._found = 0.0
+        self._full_at = np.inf
         self._suspect_until = self._trust_until = self._checked = self._batch_from = -np.inf
         self.observed_gain = 1.0
 
     @property
     def closeness(self) -> float:
         """How many times the usual monitoring is wanted."""
+        if self._hedged:
+            return HEDGED
         if np.isfinite(self._suspect_until):
             return CLOSEST
         return CLOSER if self._caught_less else 1.0
@@ -79,14 +89,24 @@ class DriftWatch:
         """Add what was found since the last time."""
         self.recent.update(hits, comparisons, elapsed_s)
         self._batch.update(hits, comparisons, elapsed_s)
+        self._made += float(comparisons.sum())
+        self._found += float((hits.sum(axis=(0, 1, 2)) * self.values).sum())
 
     def proved(self, plan: Plan, now: float, volumes: FloatArray, affordable: float) -> bool:
         """Check the plan, at most once a period; return whether it has been proved stale."""
         self._suspect(plan, now)
-        if now - self._checked < self.period_s or self.recent.evidence < LEAST_EVIDENCE:
+        if now - self._checked < self.period_s:
             return False
         self._checked = now
         planned = path.fill(plan.order, volumes, affordable)
+        self._compare(plan, now)
+        if self.recent.evidence < (FEW if self._hedged else LEAST_EVIDENCE):
+            return False
+        beyond = self._beyond_random(planned, volumes, affordable)
+        if beyond < -RANDOM_SIGMAS:
+            return True
+        if self._hedged and beyond > RANDOM_SIGMAS:
+            self._hedged, self._trust_until = False, now + PATIENCE * self.memory_s
         ours = theirs = variance = 0.0
         for half in range(2):
             own = path.fill(path.rank(self.recent.density(half)), volumes, affordable)
@@ -95,8 +115,8 @@ class DriftWatch:
             theirs += float((planned * volumes * worth).sum())
             variance += float((((own - planned) * volumes) ** 2 * doubt).sum())
         self._caught_less = self._caught(plan, planned, volumes) < DOUBT
-        # In doubt, evidence is gathered until it suffices.
-        self.recent.memory_s = self.memory_s * (PATIENCE if self.closeness > 1.0 else 1.0)
+        if not self._hedged:  # in doubt, evidence is gathered until it suffices
+            self.recent.memory_s = self.memory_s * (PATIENCE if self.closeness > 1.0 else 1.0)
         self.observed_gain = ours / theirs if theirs > 0 else (np.inf if ours > 0 else 1.0)
         sure = ours - theirs > self.sigmas * np.sqrt(variance)
         self._proofs = self._proofs + 1 if sure and self.observed_gain > 1.0 + self.gain else 0
@@ -115,9 +135,39 @@ class DriftWatch:
         if self._misfits >= 2 and now >= self._trust_until:
             self._suspect_until = now + 2.0 * self.memory_s
             self._trust_until = now + PATIENCE * self.memory_s
-            # What was seen before the change would only count in the plan's favour.
-            self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
-            self._proofs = 0
+            self._begin()
+
+    def _begin(self) -> None:
+        """Gather new evidence: what was seen before would only count in the plan's favour."""
+        self.recent = OnlineEstimate(self.values, self.windows.most, self.memory_s)
+        self._proofs = 0
+
+    def _compare(self, plan: Plan, now: float) -> None:
+        """Hedge when less was found than by random dropping, since it last was more."""
+        self._full_at = min(self._full_at, now + max(self.windows.window_s))
+        if self._hedged or now < max(self._trust_until, self._full_at):
+            self._made = self._found = 0.0
+            return
+        level = float((plan.density * plan.volumes).sum())
+        hits = float(plan.hits.sum()) / max(float(plan.comparisons.sum()), 1.0)
+        hoped = level * self._made
+        doubt = np.sqrt(CLUSTERING * hoped * level / hits) if hits > 0 else np.inf
+        if hoped <= self._found:
+            self._made = self._found = 0.0
+        elif hoped - self._found > RANDOM_SIGMAS * doubt:
+            self._hedged = True
+            self._begin()
+            self.recent.memory_s *= PATIENCE**2  # few hits are enough, but they must be gathered
+
+    def _beyond_random(
+        self, planned: FloatArray, volumes: FloatArray, affordable: float
+    ) -> float:
+        """By how many standard errors the selection finds more than random dropping."""
+        made = np.maximum(self.recent.comparisons.sum(axis=0), 1.0)
+        each = (planned - affordable / max(float(volumes.sum()), 1e-300)) * volumes / made
+        variance = CLUSTERING * float((each**2 * self.recent.square.sum(axis=0)).sum())
+        found = float((each * self.recent.value.sum(axis=0)).sum())
+        return found / max(float(np.sqrt(variance)), 1e-300)
 
     def _misfit(self, plan: Plan) -> float:
         """Return by how many standard deviations the hits of a batch depart from the pattern.

@@ -13,21 +13,20 @@ import numpy as np
 from planning.arrays import IntArray
 from planning.errors import InvalidInput
 from planning.joins.control import Controller, Limits, MeasuredCost, View
+from planning.joins.control.account import CORRECTION, Account, PerSecond, Ticks
 from planning.joins.engine import Matches, Selection, WindowedJoin, compile_all, probe
 from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.plan import Plan, Setting
 
-SMOOTHING = 0.2  # weight of the newest batch in running means
-CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
 CARRIED_TICKS = 4  # processor time that is made up for later, at most
-CUSHION = 2.0  # ticks' worth of comparisons kept unspent, so that the hard limit seldom bites
 # What goes on under a new plan, and what only if the windows go on.
 MEASURED = (
     "cost", "offered", "unknown_types", "busy_s", "_owed_s", "_busy_at_tick_s", "_numbers",
+    "_per_second",
 )  # fmt: skip
 RUNNING = (
-    "join", "_earlier", "_set_aside", "_arrived", "_last_hits", "_last_made", "_tick_at", "_seen",
-    "_pace",
+    "join", "_earlier", "_set_aside", "_arrived", "_last_hits", "_last_made", "_last", "_tick_at",
+    "_account", "_ticks",
 )  # fmt: skip
 
 
@@ -58,15 +57,17 @@ class GovernedJoin:
             self.controller.monitor_fraction = 0.0
         self.cost = MeasuredCost(plan.unit_cost_s)
         self.offered = self.unknown_types = 0
-        self.busy_s = self._owed_s = self._busy_at_tick_s = self._pace = 0.0
+        self.busy_s = self._owed_s = self._busy_at_tick_s = 0.0
         self._numbers = [0, 0]
         self._earlier = np.zeros_like(self.join.tally.total)  # counted by joins before this one
         self._set_aside = 0
         self._arrived = np.zeros((2, len(plan.types)))
         self._last_hits = self.join.tally.hits.copy()
         self._last_made = self.join.tally.comparisons.copy()
+        self._last = self.join.tally.total.copy()
         self._tick_at: float | None = None
-        self._seen = 0
+        self._account, self._per_second = Account(), PerSecond()
+        self._ticks = Ticks(self.tick_s, plan.windows)
         self.set_load(setting)
 
     @property
@@ -85,7 +86,9 @@ class GovernedJoin:
         if self.controller.trusted is not None:  # else the next tick decides
             self.join.select(Selection.of_fractions(setting.take, setting.oldest))
         self.join.full_fraction = min(self.join.full_fraction, self.load)
-        self.join.limit(1.0 if self.limits.budgeted else self.load)
+        # Within a budget per second, the limit is set anew for every run of tuples.
+        everything = 1.0 if self.limits.budget_per_s is None else 0.0
+        self.join.limit(everything if self.limits.budgeted else self.load)
 
     def adopt(self, old: GovernedJoin, setting: Setting) -> None:
         """Go on where the join of an older plan stops; the windows continue if they are the same.
@@ -123,17 +126,26 @@ class GovernedJoin:
         numbers = rows + np.array(self._numbers)[stream]
         for i, part in enumerate((left, right)):
             self._numbers[i] += len(part)
-        ticks = np.floor(np.nan_to_num(batch.time) / self.tick_s)
-        cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), len(batch)]
-        return Matches.together(
-            [
-                self._push(stream[a:b], numbers[a:b], batch.slice(a, b))
-                for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-            ]
-        )
+        return self._push(stream, numbers, batch)
 
     def _push(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
+        """Join tuples in their order, deciding anew at every tick whatever batches they come in."""
         self.offered += len(batch)
+        budgeted = self.limits.budget_per_s is not None
+        clock, ends = self._ticks.cut(batch.time, self._per_second.SLOT_S if budgeted else None)
+        parts, begin = [], 0
+        for end, tick in ends:
+            if budgeted:
+                self._permit(float(clock[begin]), end - begin)
+            parts.append(
+                self._run(stream[begin:end], numbers[begin:end], batch.slice(begin, end))
+            )
+            begin = end
+            if tick:
+                self._tick()
+        return Matches.together(parts)
+
+    def _run(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
         batch = self._classes(batch)
         np.add.at(self._arrived, (stream, batch.kind), 1)
         before, begun = self.join.tally.total[0], self.limits.clock()
@@ -142,8 +154,17 @@ class GovernedJoin:
         spent = self.limits.clock() - begun
         self.busy_s += spent
         self.cost.observe(len(batch), compared, spent)
-        self._tick()
+        self._per_second.spend(compared)
         return matches
+
+    def _permit(self, now: float, tuples: int) -> None:
+        """Let the next tuples make what the budget has left in this second."""
+        stored = self.join.populations() + tuples
+        most = stored.sum(axis=1).max()
+        if not self.join.full_fraction:
+            most = (self.join.selection.take * stored[:, None, :]).sum(axis=2).max() + tuples
+        left = self._per_second.left(now, float(self.limits.budget_per_s or 0.0), float(most))
+        self.join.tally.since[0] = self.join.tally.total[probe.COMPARED] + left
 
     def _classes(self, batch: Tuples) -> Tuples:
         """Return the tuples with their class in the plan; unknown types count as the cheapest."""
@@ -154,7 +175,7 @@ class GovernedJoin:
         return layout.refine(replace(batch, kind=kind))
 
     def _tick(self) -> None:
-        """Decide anew once a tick of stream time has passed."""
+        """Decide anew for the next tick."""
         now = float(self.join.tally.now[0])
         if not np.isfinite(now):
             return
@@ -162,31 +183,19 @@ class GovernedJoin:
             self._tick_at = now
             return
         elapsed = now - self._tick_at
-        if elapsed < self.tick_s:
+        if elapsed <= 0.0:
             return
         self._settle(elapsed)
         view = self._view(now, elapsed)
         self._tick_at = now
-        decision = self.controller.decide(view, None if self.limits.budgeted else self._corrected())
+        made, possible = (self.join.tally.total - self._last)[[probe.COMPARED, probe.POSSIBLE]]
+        self._last = self.join.tally.total.copy()
+        share = self._account.share(self.load, float(made), float(possible))
+        decision = self.controller.decide(view, None if self.limits.budgeted else share)
         if self.limits.budgeted:
             self.load = min(1.0, decision.load)
         self.join.select(Selection.of_fractions(decision.take, decision.oldest))
         self.join.full_fraction = decision.full_fraction
-
-    def _corrected(self) -> float:
-        """Return the load, moved so that an excess or shortfall of comparisons evens out.
-
-        Without a budget, this share of the comparisons that lie ahead is spent.
-        """
-        tally = self.join.tally
-        made, possible = tally.total[[probe.COMPARED, probe.POSSIBLE]] - tally.since
-        recent = int(tally.total[probe.POSSIBLE]) - self._seen
-        self._seen += recent
-        self._pace += SMOOTHING * (recent - self._pace)
-        if self.load in (0.0, 1.0):
-            return self.load
-        owed = self.load * (possible - CUSHION * self._pace) - made
-        return float(np.clip(self.load + CORRECTION * owed / max(self._pace, 1.0), 0.0, 1.0))
 
     def _view(self, now: float, elapsed: float) -> View:
         tally = self.join.tally

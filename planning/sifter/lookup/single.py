@@ -20,19 +20,24 @@ from planning.sifter import kernels
 from planning.sifter.lookup import Lookup
 from planning.sifter.plan import Plan
 
+LOOKS = 64  # blocks between two times that the lists are written back
 
 class Single:
     """The single-tuple side of a shedder."""
 
     def __init__(
-        self, plan: Plan, tables: Lookup, state: Any, ledger: IntArray, correct: Callable[[], None]
-    ) -> None:
+        self, plan: Plan, tables: Lookup, state: Any, ledger: IntArray, levels: Any,
+        set_level: Callable[[], None],
+    ) -> None:  # fmt: skip
         self.plan, self.tables, self.state, self.ledger = plan, tables, state, ledger
-        self.correct = correct
+        self.levels, self.set_level = levels, set_level
         self.stale = True  # the lists are older than the arrays
         self.dirty = False  # the arrays are older than the lists
-        self.columns: tuple[list[int], ...] = ([], [], [], [])  # of the state
+        self.columns: tuple[list[int], ...] = ([], [], [])  # of the state
         self.entries: list[int] = []  # of the ledger
+        self.rows: dict[int, list[int]] = {}  # of the levels
+        self.step: list[int] = []  # the row in force
+        self.looks = 0
 
     def flush(self) -> None:
         """Write the lists back to the arrays."""
@@ -45,16 +50,34 @@ class Single:
 
     def refresh(self) -> None:
         """Read the arrays into the lists, which stay the same objects."""
-        self.correct()
+        self.set_level()
         for k, column in enumerate(self.columns):
             column[:] = self.state[:, k].tolist()
         self.entries[:] = self.ledger.tolist()
-        self.stale, self.dirty = False, True
+        level = self.entries[kernels.LEVEL]
+        self.step = self.rows[level] = self.levels[level].tolist()
+        self.stale, self.dirty, self.looks = False, True, 0
 
-    def close_block(self) -> None:
-        """Let the shedder correct its steps after a block of tuples."""
-        self.flush()
-        self.refresh()
+    def forget(self) -> None:
+        """Take note that the steps are others now."""
+        self.stale = True
+        self.rows.clear()
+
+    def look(self) -> None:
+        """Do as the compiled ``_look`` after a block of tuples; now and then, write back."""
+        entries = self.entries
+        debt, least, span = entries[kernels.DEBT], entries[kernels.LEAST], entries[kernels.SPAN]
+        level = kernels.PLANNED
+        if span:
+            level = min(max(debt - least, 0) * kernels.LEVELS // span, kernels.LEVELS - 1)
+            entries[kernels.MOST] = max(min(debt, entries[kernels.MOST]), least + span)
+        entries[kernels.LEVEL] = level
+        self.looks += 1
+        if level in self.rows and self.looks < LOOKS:
+            self.step = self.rows[level]
+        else:
+            self.flush()
+            self.refresh()
 
     def decider(self, shedder: Any) -> Callable[[Any], Any]:
         """Return the function that decides on one tuple."""
@@ -75,23 +98,27 @@ class Single:
         xs = tables.cuts[0][np.isfinite(tables.cuts[0])].tolist()
         ys = tables.cuts[1][np.isfinite(tables.cuts[1])].tolist()
         stride, cells = int(tables.stride[0]), tables.cells.tolist()
+        first, second = self.plan.space.names
         unplaced, block = self.plan.regions, kernels.BLOCK
-        credit, step, offered, cut = self.columns  # in the order of kernels.CREDIT, STEP, ...
+        credit, offered, cut = self.columns  # in the order of kernels.CREDIT, OFFERED, CUT
         entries, one, bits = self.entries, ONE, ONE_BITS
 
         def decide(item: Any) -> bool:
             if self.stale:
                 self.refresh()
             try:
-                x, y = item
+                if type(item) is dict:
+                    x, y = item[first], item[second]
+                else:
+                    x, y = item
                 if x == x and y == y:
                     region = cells[bisect_right(xs, x) * stride + bisect_right(ys, y)]
                 else:
                     region = unplaced
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, KeyError):
                 return bool(BaseShedder.offer_one(shedder, item))
             before = credit[region]
-            after = before + step[region]
+            after = before + self.step[region]
             credit[region] = after
             offered[region] += 1
             debt = entries[0] - entries[1]
@@ -99,7 +126,6 @@ class Single:
                 debt = entries[3]
             keep: bool = before >> bits == after >> bits
             if keep:
-                entries[5] += 1
                 if debt + one > entries[2]:
                     keep = False
                     cut[region] += 1
@@ -107,8 +133,9 @@ class Single:
                     debt += one
             entries[0] = debt
             entries[4] += 1
-            if entries[4] >= block:
-                self.close_block()
+            if entries[4] == block:
+                entries[4] = 0
+                self.look()
             return keep
 
         return decide

@@ -377,7 +377,7 @@ def test_the_weight_of_cut_tuples_stays_with_tuples_like_them(scene, pinned, key
 # --- loads and plans that change ---
 
 
-def test_a_load_that_changes_before_every_batch_still_learns(make, entries_of):
+def test_a_load_that_changes_before_every_batch_keeps_its_budget(make, entries_of):
     from planning.sifter.demo import Settings, Workload
 
     workload = Workload(Settings(data="SKEW", query="SKEW", queries=200), 2)
@@ -393,8 +393,7 @@ def test_a_load_that_changes_before_every_batch_still_learns(make, entries_of):
         due += 100 * load
         # The debt starts at its upper end for 0.4, which is 2.5 tuples higher for 0.45.
         assert passed <= due + 2.51
-    assert passed == pytest.approx(due, rel=0.02)
-    assert shedder._control[kernels.BIAS] != 0.0
+    assert passed == pytest.approx(due, rel=0.003)
 
 
 def test_setting_the_same_load_again_changes_little(scene, plan):

@@ -197,7 +197,12 @@ def test_the_compiled_steps_are_those_of_the_path(seed, min_keep):
         frozen(qos), queried, 0.0, delta, 0.5, Pins(none, none), min_keep=min_keep,
     )  # fmt: skip
     shedder = Shedder(plan, z, correct=False)
-    compiled = shedder._state[:, kernels.STEP].astype(np.int64)
-    exact = plan.at(z).steps.astype(np.int64)
     busy = np.append(frequency > 1e-6, True)  # thresholds of next to nothing are all rounding
-    assert np.abs(compiled - exact)[busy].max() <= 64
+    for level in range(kernels.LEVELS):  # from nearly 1 through z to nearly 0
+        shedder._ledger[[kernels.SINCE, kernels.LEVEL]] = 1, level
+        shedder._set_level()
+        part = ((level - 16) / 16.5) ** 3
+        at = (1 - part) * z if part > 0 else z - part * (1 - z)
+        exact = plan.at(max(at, min(z, plan.path.lowest))).steps.astype(np.int64)
+        compiled = shedder._levels[level, :-1].astype(np.int64)
+        assert np.abs(compiled - exact)[busy].max() <= 64

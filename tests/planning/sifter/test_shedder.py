@@ -265,8 +265,8 @@ def test_the_correction_leaves_every_region_its_least_fraction(scene, pins):
     flood = scene.fresh[scene.fresh[:, 0] > 0.7 if pins else dear]
     for part in np.array_split(np.tile(flood, (30, 1)), 40):  # far more passes than was planned
         shedder.offer(part)
-        assert shedder._state[:-1, kernels.STEP].max() <= (1 - 0.2) * 2**32 + 1
-    assert shedder._control[kernels.BIAS] > 0.05
+        assert shedder._levels[:, :-2].max() <= (1 - 0.2) * 2**32 + 1
+    assert shedder._ledger[kernels.LEVEL] > kernels.PLANNED
 
 
 class Counted:

@@ -131,7 +131,7 @@ def test_counting_in_parts_gives_the_same_statistics(scene):
     pins = queries.pins_of(definition)
     by_part = [RegionCounts.of(part, partition, pins) for part in np.array_split(points, 7)]
     counts = RegionCounts(sum(c.tuples for c in by_part), sum(c.pinned for c in by_part))
-    parts = statistics.assemble(partition, counts, definition, len(sample), asked)
+    parts = statistics.assemble(partition, counts, definition, sample, asked)
     assert parts.to_document() == statistics.build(scene.samples, definition).to_document()
 
 
