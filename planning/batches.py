@@ -153,7 +153,7 @@ def numbers(column: Any) -> FloatArray:
         return np.asarray(seconds)
     if kind not in "OUST":
         raise TypeError(f"{array.dtype} is no kind of number")
-    values = np.array([_number(x) for x in array.tolist()], dtype=np.float64)
+    values = np.array([number_or_nan(x) for x in array.tolist()], dtype=np.float64)
     if len(values) and np.isnan(values).all() and any(x is not None for x in array.tolist()):
         given = next(x for x in array.tolist() if x is not None)
         if given == given:
@@ -354,7 +354,8 @@ def _array(values: Any) -> NDArray[Any]:
     return array
 
 
-def _number(value: Any) -> float:
+def number_or_nan(value: Any) -> float:
+    """Return a value as a number, times in seconds since 1970 UTC; NaN where it is none."""
     if isinstance(value, (date, datetime)):
         moment = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -158,6 +158,13 @@ class Gate(Section):
         description="Which rows are held out: any, or the newest: by the column in holdout_by, by "
         "the family's clock, or else the last rows of every file.",
     )
+    holdout_parts: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="With holdout_from end: the stream is cut into so many parts, and of each the "
+        "newest rows are held out; more parts, and both sides see the same times of day.",
+    )
     tolerance: float = Field(
         0.02, ge=0, allow_inf_nan=False, description="How much worse a new plan may be."
     )

@@ -105,7 +105,10 @@ def _shed(
     evaluate = families.family(definition.family).room("simulate").evaluate
     done = evaluate(published.plan, samples, definition, at)
     return tuple(
-        replace(outcome, predicted_quality=published.promised(load).quality)
+        replace(
+            outcome,
+            predicted_quality=published.promised(load, outcome.predicted_quality).quality,
+        )
         for load, outcome in zip(at, done, strict=True)
     )
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from planning.arrays import FloatArray
+from planning.arrays import FloatArray, IntArray
 from planning.attributes.cycles import PAIR_ROWS, CycleIdentifier
 from planning.attributes.parameters import Parameters
 from planning.attributes.statistics import (
@@ -140,7 +140,8 @@ def _profile(
         blocks = _blocks(entities, order)
         spreads = _spreads(blocks, columns, schema)
         scales = sums.combine(spreads, schema.numeric)
-        bands = _bands(blocks, columns, schema, scales.scale, parameters.refresh_reports)
+        role = schema.roles(cycle, parameters)
+        bands = _bands(blocks, columns, schema, role, scales.scale, parameters.refresh_reports)
         window = _last_rows(ordered, columns, order, min(tuples, window_of(cycle, parameters)))
         none = {n: Encoded(np.empty(0), True) for n in schema.names}
         return assemble(
@@ -240,17 +241,20 @@ def _spreads(
 
 
 def _bands(
-    blocks: DataFrame, columns: Sequence[str], schema: TupleFormat, scale: FloatArray, refresh: int
-) -> list[tuple[FloatArray, FloatArray]]:
+    blocks: DataFrame,
+    columns: Sequence[str],
+    schema: TupleFormat,
+    role: IntArray,
+    scale: FloatArray,
+    refresh: int,
+) -> list[FloatArray]:
     numeric = schema.numeric
 
     def bands(values: FloatArray) -> FloatArray:
-        pair = sums.band_sums(values, numeric, scale, refresh)
-        return np.concatenate([part.ravel() for part in pair])
+        return sums.band_sums(values, numeric, role, scale, refresh).ravel()
 
-    shape = (2, len(sums.BANDS), len(columns))
-    pairs = [vector.reshape(shape) for vector in _sums(blocks, columns, bands)]
-    return [(sent, error) for sent, error in pairs]
+    shape = (len(sums.BANDS), -1)
+    return [vector.reshape(shape) for vector in _sums(blocks, columns, bands)]
 
 
 def _last_rows(

@@ -27,7 +27,7 @@ from expectations import checkpoint, rules
 from expectations.building import Suite
 from planning.errors import BatchRejected, Mistake
 from planning.stages import batch_rules
-from planning.stages.holdout import BINS, ORDER, Edge, Holdout, Landed
+from planning.stages.holdout import BINS, ORDER, Holdout, Landed, Times
 from planning.stages.run import MADE_AHEAD, Run
 from planning.streams import StreamDefinition
 from spark_apps.reading import FILE, LINE, RAW, ROW, never_filled, read_samples
@@ -107,7 +107,7 @@ def with_holdout(
     number = {_plain(spark_path(UPath(file["path"]))): k for k, file in enumerate(files)}
     digests = tuple(str(file["digest"]) for file in files)
     lengths = tuple(int(file["rows"]) for file in files)
-    edge = _edge(clean, holdout)
+    times = _times(clean, holdout)
 
     def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -116,7 +116,7 @@ def with_holdout(
             of = [number[unquote(_plain(path))] for path in spelled.dictionary.to_pylist()]
             file = np.array(of, dtype=np.int64)[spelled.indices.to_numpy()]
             landed = Landed(file, arrays_of(batch, [ROW])[ROW].astype(np.int64), digests, lengths)
-            held_out = holdout.chosen(columns, landed, edge)
+            held_out = holdout.chosen(columns, landed, times)
             yield pa.RecordBatch.from_arrays(
                 [*(batch.column(n) for n in names), pa.array(landed.order), pa.array(held_out)],
                 names=[*names, ORDER, HELD_OUT],
@@ -144,8 +144,8 @@ def _plain(path: str) -> str:
     return path.partition(":")[2].lstrip("/")
 
 
-def _edge(clean: DataFrame, holdout: Holdout) -> Edge | None:
-    """Return where the newest rows begin, if rows are split by time."""
+def _times(clean: DataFrame, holdout: Holdout) -> Times | None:
+    """Return which times are held out, if rows are split by time."""
     if holdout.clock is None:
         return None
     at = F.col(quoted(holdout.clock)).cast("double")
@@ -157,7 +157,7 @@ def _edge(clean: DataFrame, holdout: Holdout) -> Edge | None:
     counts = np.zeros(BINS, dtype=np.int64)
     for bin_, rows in known.groupBy(place.alias("bin")).count().select("bin", "count").collect():
         counts[bin_] = rows
-    return holdout.edge(low, high, counts)
+    return holdout.times(low, high, counts)
 
 
 def validate(spark: SparkSession, run: Run, data_docs: UPath, now_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.fit import examples
+from benchmarks.fit import decades, examples
 from benchmarks.fit.networks import MEAN, networks, random_network, relative_errors
 from benchmarks.rows import Row, row
 from planning.fit import QueryNetwork, optimum
@@ -60,6 +60,25 @@ def exact_plans(quick: bool) -> Row:
         "1e-9, feasible",
         f"{worst:.1e} on {count} networks (up to {regions} regions), overload {overload:.0e}",
         worst <= 1e-9 and overload <= 1e-9,
+    )
+
+
+def costs_over_decades(quick: bool) -> list[Row]:
+    """Hold exact plans to the capacities where costs, weights and ``max_rate`` are extreme."""
+    count, vectors = (40, 2_000) if quick else (200, 10_000)
+    return [extremes(method, count, vectors) for method in ("exact", "simplex")]
+
+
+def extremes(method: str, count: int, vectors: int) -> Row:
+    found = [decades.tried(seed, vectors, method, 10) for seed in range(count)]
+    refused = [reason for reason, _, _ in found if reason]
+    used = max(share for _, share, _ in found)
+    error = max(missed for _, _, missed in found)
+    return row(
+        f"{method} plans, costs over ten decades: {count} networks x {vectors:,} rate vectors",
+        "use <= 1 + 1e-6, = HiGHS, <= 2 % refused",
+        f"use {used:.9f}, error {error:.1e} at {10 * count:,} vectors, {len(refused)} refused",
+        used <= 1 + 1e-6 and error <= 1e-6 and len(refused) <= 0.02 * count,
     )
 
 

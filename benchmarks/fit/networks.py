@@ -142,13 +142,14 @@ def _finish(
         share = overload * rng.uniform(0.5, 1.5)
         node["capacity"] = max(loads[node["id"]], 1.0) / share
     if links:
-        document["links"] = _links(rng, document, overload)
+        document["links"] = link_documents(rng, document, overload)
     return QueryNetwork.from_document(document)
 
 
-def _links(
+def link_documents(
     rng: np.random.Generator, document: dict[str, Any], overload: float
 ) -> list[dict[str, Any]]:
+    """Return a link for every pair of servers that share a stream, with too little bandwidth."""
     home = {d["id"]: d["node"] for d in document["operators"]}
     pairs = sorted(
         {

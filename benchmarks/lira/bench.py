@@ -110,17 +110,15 @@ class Bench:
         maps: Maps,
         load: float,
         *,
-        floor: float = 0.0,
         admit: float = 1.0,
         correct: bool = True,
     ) -> Result:
         """Run a fleet under ``maps(z)`` and compare the queries' results with the correct ones.
 
-        ``floor`` is the smallest z that the maps can reach. ``admit`` below 1 is Random Drop: the
-        server admits only that fraction of the reports.
+        ``admit`` below 1 is Random Drop: the server admits only that fraction of the reports.
         """
         fleet = Fleet(self.trace, admit, LOSS_SEED)
-        correction = BudgetCorrection(load, floor=floor)
+        correction = BudgetCorrection(load)
         asked = load
         fleet.run(maps(asked), self.warm_up)
         views = np.empty((self.ticks.size, self.trace.nodes, 2))
@@ -145,15 +143,13 @@ class Bench:
         def maps(z: float) -> ThresholdMap:
             return self.everywhere(uniform_threshold(curve.thresholds, curve.raw, z))
 
-        return self.measure(queries, maps, load, floor=curve.floor)
+        return self.measure(queries, maps, load)
 
     def plan(
         self, queries: FloatArray, load: float, plan: Plan, *, correct: bool = True
     ) -> Result:
         """Run the fleet under a plan's throttlers."""
-        return self.measure(
-            queries, lambda z: plan_map(plan, z), load, floor=plan.floor, correct=correct
-        )
+        return self.measure(queries, lambda z: plan_map(plan, z), load, correct=correct)
 
     def everywhere(self, threshold: float) -> ThresholdMap:
         """Return one threshold over the whole space."""

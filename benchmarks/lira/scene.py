@@ -133,7 +133,7 @@ class Scene:
 
     def measure(self, queries: FloatArray, maps: Maps, load: float) -> Result:
         """Run a fleet under ``maps`` and measure its errors."""
-        return self.bench.measure(queries, maps, load, floor=self.curve.floor)
+        return self.bench.measure(queries, maps, load)
 
 
 def snapshots(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:

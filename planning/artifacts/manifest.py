@@ -68,7 +68,8 @@ class Payloads(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The quality that is promised at one load; 1 means nothing lost.
 
-    With an interval it was measured on held-out samples; without, it is what the plan's model says.
+    With an interval it was measured on held-out samples, for which the plan's model said ``model``;
+    without, it is what the model says.
 
     Examples
     --------
@@ -82,6 +83,7 @@ class Prediction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     quality: float
     low: float | UnsetType = UNSET
     high: float | UnsetType = UNSET
+    model: float | UnsetType = UNSET
 
 
 class GateVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,12 +7,10 @@ model is moved by what it missed there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import UNSET
 
 from planning.artifacts.manifest import Prediction
 
@@ -49,28 +47,40 @@ def promise(quality: float) -> Promise:
 
 
 def promised(
-    plan: Any, measured: Sequence[Prediction], load: float | Mapping[str, float]
+    plan: Any,
+    measured: Sequence[Prediction],
+    load: float | Mapping[str, float],
+    model: float | None = None,
 ) -> Promise:
     """Return what a plan promises at a load, given what was measured when it was published.
 
+    Parameters
+    ----------
+    measured
+        What was promised at some loads, with what the plan's model had said.
+    model
+        What the model says here, where it depends on more than the load.
+
+    Examples
+    --------
     >>> from planning.examples import demo_plan
     >>> plan = demo_plan("sifter")
-    >>> achieved = plan.predicted_quality(0.5) - 0.1
-    >>> measured = [Prediction(load=0.5, quality=achieved, low=achieved, high=achieved)]
+    >>> model = plan.predicted_quality(0.5)
+    >>> measured = [Prediction(load=0.5, quality=model - 0.1, low=0.0, high=1.0, model=model)]
     >>> [round(plan.predicted_quality(z) - promised(plan, measured, z).quality, 3)
     ...  for z in (0.5, 0.75)]
     [0.1, 0.05]
     """
-    model = float(plan.predicted_quality(load))
-    points = sorted(
-        (p.load, p.quality) for p in measured if p.low is not UNSET and isinstance(p.load, float)
-    )
-    if not points:
+    model = float(plan.predicted_quality(load)) if model is None else model
+    missed = {
+        p.load: p.quality - p.model
+        for p in measured
+        if isinstance(p.model, float) and isinstance(p.load, float)
+    }
+    if not missed:
         return Promise(model)
     at = float(plan.affordable(load)) if isinstance(load, Mapping) else float(load)
-    loads = [z for z, _ in points]
-    missed = [quality - float(plan.predicted_quality(z)) for z, quality in points]
-    if loads[-1] < 1.0:
-        loads, missed = [*loads, 1.0], [*missed, 0.0]
-    quality = model + float(np.interp(at, loads, missed))
-    return promise(min(1.0, max(0.0, quality))) if math.isfinite(quality) else Promise(model)
+    missed = {1.0: 0.0} | missed
+    loads = sorted(missed)
+    quality = model + float(np.interp(at, loads, [missed[z] for z in loads]))
+    return promise(min(1.0, max(0.0, quality)))

@@ -59,9 +59,11 @@ class Published:
     data: bytes
     """The plan as it was encoded."""
 
-    def promised(self, load: float | Mapping[str, float]) -> Promise:
+    def promised(
+        self, load: float | Mapping[str, float], model: float | None = None
+    ) -> Promise:
         """Return the quality that this version promises at a load, with its interval."""
-        return promised(self.plan, self.manifest.predicted, load)
+        return promised(self.plan, self.manifest.predicted, load, model)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

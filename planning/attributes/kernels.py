@@ -2,9 +2,9 @@
 
 The decision keeps a ledger of the bytes of the last W tuples. A tuple is sent only if the
 window that ends with it stays within the capacity in force, so no window of W tuples ever exceeds
-it. Every tuple is charged at least what is never shed, so those bytes are always free for the next
-tuple. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will
-need. Marked tuples are sent whole, out of a part of the capacity that is set aside for them.
+it. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will need.
+A tuple of which nothing is due, or nothing fits, is not sent at all, unless what is never shed has
+changed. Marked tuples are sent whole, out of a part of the capacity that is set aside for them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ OVERDUE = 1e6  # times age: the refresh that was promised
 MAX_GAIN = 6.0
 MIN_GAIN = -4.0
 GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
-CLIP=8.0
-KP=0.0
-MIDDLE=0.5
-MODE=0
-HEADROOM = 0.9  # of what the pace leaves: bands aim below it so that bursts find room
+HEADROOM = 0.9  # of the pace: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
 CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
 POSITION, CHARGED, MARKED = 0, 1, 2  # places in ``ints``
 NUMERIC, TEXT = 0, 1  # rows of ``columns``
-ABSENT, SHEDDABLE, KEPT, FOLLOWED = 0, 1, 2, 3  # an attribute's ``role``; a followed one is kept
+# An attribute's ``role`` in a stream. The last three are kept: in every tuple that is sent; every
+# change of it is sent; every tuple is sent.
+ABSENT, SHEDDABLE, KEPT, FOLLOWED, CONSTANT = 0, 1, 2, 3, 4
 SIZE, PERIOD = 0, 1  # tables in ``whole``
 SCALE, INFORMATION, WEIGHT, BAND = 0, 1, 2, 3  # tables in ``real``
 
@@ -89,7 +87,6 @@ def decide(
     capacity: int,
     aside: int,
     one: int,
-    reserve: int,
     pace: float,
     depth: float,
     step: float,
@@ -109,9 +106,9 @@ def decide(
     size. ``age`` is -1 until a value has been sent. ``draws`` is empty without keys, ``allowance``
     (the bytes that may have been sent after each tuple) without a limit, ``marks`` without marked
     tuples; ``ahead`` tuples after the batch come before the next mark. A tuple for which there is
-    no room as a whole loses its mark. Row 0 of the ``ring`` is what tuples are charged, row 1 what
-    marked ones take beyond ``reserve``. ``aside`` of the capacity is set aside for that, and
-    ``one`` more while a marked tuple is less than a window away. Returns the bytes of what was due
+    no room as a whole loses its mark. Row 0 of the ``ring`` is what tuples took, row 1 what marked
+    ones took. ``aside`` of the capacity is set aside for the latter, and ``one`` more while a
+    marked tuple is less than a window away. Returns the bytes of what was due
     in tuples that were not thinned.
     """
     rows, attributes = keep.shape
@@ -127,7 +124,7 @@ def decide(
         s, e = streams[i], slots[i]
         if s < 0:
             continue
-        widening = 1.0 if keyed else math.exp(floats[GAIN] + KP * (MIDDLE - min(floats[CREDIT]/depth if MODE==0 else 1.0-(ints[CHARGED]-ring[0,ints[POSITION]])/max(capacity,1), 1.0)))
+        widening = 1.0 if keyed else math.exp(floats[GAIN])
         need = header[s]
         full = need
         wanted = count = 0
@@ -139,11 +136,10 @@ def decide(
             full += cost[j]
             if role[s, j] >= KEPT:
                 need += cost[j]
-                if still:
-                    still = age[e, j] >= 0 and (
-                        role[s, j] == KEPT
-                        or deviation(values[j, i], last[e, j], columns[NUMERIC, j] != 0, 1.0) == 0.0
-                    )
+                if still and (role[s, j] != KEPT or age[e, j] < 0):
+                    numeric = columns[NUMERIC, j] != 0
+                    moved = deviation(values[j, i], last[e, j], numeric, 1.0)
+                    still = role[s, j] == FOLLOWED and age[e, j] >= 0 and moved == 0.0
                 continue
             worth = 0.0
             if limited and e >= 0:
@@ -182,18 +178,12 @@ def decide(
             credit = credit + pace if credit + pace < depth else depth
         marked = len(marks) > 0 and marks[i]
         if marked:
-            least = full if full > reserve else reserve
-            fits = not limited or least <= capacity - charged - by_marks
+            fits = not limited or full <= capacity - charged - by_marks
             marked = marks[i] = fits and (len(allowance) == 0 or full <= most - total)
-        rate = tuple_rate[s]
         if marked:
             planned += full if limited else 0
-        elif still and count == 0:  # nothing is due: the tuple need not be sent
-            dropped = True
-            if rate < 1.0 and not keyed:
-                thinning[e] = thinning[e] + rate if thinning[e] + rate < WHOLE else WHOLE
-            floats[GAIN] = max(floats[GAIN] - step * HEADROOM, MIN_GAIN)
         elif limited:
+            rate = tuple_rate[s]
             waited = e >= 0 and thinning[e] >= 1.0  # there was no room for it last time
             if rate < 1.0 and not keyed:
                 # Every entity keeps the same fraction, evenly spaced.
@@ -209,10 +199,13 @@ def decide(
                 dropped = rate < 1.0 and draws[i] < math.ceil((1.0 - rate) * ONE)
                 if waited and not dropped:
                     thinning[e] -= 1.0
+            idle = still and count == 0
+            if not dropped and not keyed:
+                excess = min((0 if idle else need + wanted) / pace - HEADROOM, 1.0)
+                floats[GAIN] = min(max(floats[GAIN] + step * excess, MIN_GAIN), MAX_GAIN)
+            dropped = dropped or idle
             if not dropped:
                 planned += need + wanted
-                excess = min((need + wanted) / pace - HEADROOM, CLIP)
-                floats[GAIN] = min(max(floats[GAIN] + step * excess, MIN_GAIN), MAX_GAIN)
                 if len(allowance):
                     left = allowance[i] - total
                     if waited and left >= 0:  # one tuple ahead, or the first would always wait
@@ -274,10 +267,8 @@ def decide(
         total += spent
         if limited:
             floats[CREDIT] = credit if marked else credit - spent
-        charge = spent if spent > reserve and not marked else reserve
-        beyond = spent - reserve if marked and spent > reserve else 0
-        ints[CHARGED], ints[MARKED] = charged + charge, by_marks + beyond
-        ring[0, place], ring[1, place] = charge, beyond
+        ring[0, place], ring[1, place] = (0, spent) if marked else (spent, 0)
+        ints[CHARGED], ints[MARKED] = charged + ring[0, place], by_marks + ring[1, place]
         ints[POSITION] = place + 1 if place + 1 < ring.shape[1] else 0
     return planned
 
@@ -327,32 +318,44 @@ def lag_sums(x: FloatArray, numeric: BoolArray, lags: IntArray) -> Any:
 
 @numba.njit(cache=True)
 def dead_band_sums(
-    x: FloatArray, numeric: BoolArray, scale: FloatArray, bands: FloatArray, refresh: int
+    x: FloatArray,
+    numeric: BoolArray,
+    role: IntArray,
+    scale: FloatArray,
+    bands: FloatArray,
+    refresh: int,
 ) -> Any:
     """Return (values sent, summed error) per band and attribute when only changes are sent.
 
     A number is sent when it differs from the last sent one by more than ``band * scale``, a
     category when it changed and the band is below 1, null when it comes or goes; everything at
-    least every ``refresh`` reports (0: never for age alone). The first report is sent.
+    least every ``refresh`` reports (0: never for age alone). The first report is sent. The third
+    result counts, per band, the reports in which anything is due that may be shed, or any change
+    of what is followed.
     """
     n, m = x.shape
     sent = np.zeros((len(bands), m))
     error = np.zeros((len(bands), m))
+    tuples = np.zeros(len(bands))
     for b in range(len(bands)):
-        for j in range(m):
-            last = np.nan
-            age = 0
-            for t in range(n):
+        last, age = x[0].copy(), np.zeros(m, np.int64)
+        for t in range(n):
+            due = False
+            for j in range(m):
                 now = x[t, j]
-                age += 1
-                distance = deviation(now, last, numeric[j], scale[j])
-                if t == 0 or (refresh > 0 and age >= refresh) or distance > bands[b]:
+                age[j] += 1
+                distance = deviation(now, last[j], numeric[j], scale[j])
+                if t == 0 or (refresh > 0 and age[j] >= refresh) or distance > bands[b]:
                     sent[b, j] += 1.0
-                    last = now
-                    age = 0
+                    last[j] = now
+                    age[j] = 0
+                    due = due or role[j] == SHEDDABLE
                 else:
-                    error[b, j] += _error(distance, now, last, numeric[j], scale[j])
-    return sent, error
+                    error[b, j] += _error(distance, now, last[j], numeric[j], scale[j])
+                if role[j] == FOLLOWED and deviation(now, x[t - (t > 0), j], numeric[j], 1.0) > 0.0:
+                    due = True
+            tuples[b] += due
+    return sent, error, tuples
 
 
 @numba.njit(cache=True)

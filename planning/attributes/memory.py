@@ -125,7 +125,6 @@ class Memory:
         self.last = np.empty((0, len(self._attributes)))
         self.age = np.empty((0, len(self._attributes)), dtype=np.int32)
         self.thinning = np.empty(0)
-        self._floor = 0  # every tuple of the ledger is charged at least this
         self._spread = False
         self.grow()
 
@@ -151,25 +150,18 @@ class Memory:
             spacing = max(1, round(1.0 / slowest))
             self.thinning = (spacing - 1 - np.arange(len(self.thinning)) % spacing) / spacing
 
-    def charge_at_least(self, reserve: int) -> None:
-        """Charge every tuple of the ledger at least this, from now on and in hindsight."""
-        if reserve > self._floor:
-            np.maximum(self.ring[0], reserve, out=self.ring[0])
-            self.ints[kernels.CHARGED] = int(self.ring[0].sum())
-        self._floor = reserve
-
     def adopt(self, old: Memory) -> None:
         """Go on with another memory, as far as entities, attributes and window are the same."""
         if self.ring.shape == old.ring.shape:
-            ring, ints, floor = old.ring, old.ints, old._floor
+            ring, ints = old.ring, old.ints
         else:
             window = self.ring.shape[1]
             recent = np.roll(old.ring, -int(old.ints[kernels.POSITION]), axis=1)[:, -window:]
             ring = np.zeros_like(self.ring)
             ring[:, window - recent.shape[1] :] = recent
-            ints, floor = np.append(0, ring.sum(axis=1)), 0
+            ints = np.append(0, ring.sum(axis=1))
         self.clear()
-        self.ring, self.ints, self._floor, self.floats = ring, ints, floor, old.floats
+        self.ring, self.ints, self.floats = ring, ints, old.floats
         if not self.entities.same(old.entities):
             return
         if self._attributes == old._attributes:

@@ -12,6 +12,7 @@ stream that is.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from planning.errors import InvalidInput
 MAX_UNITS = 1_000_000  # weights beyond this total are rounded up to a coarser unit
 POOL_POINTS = 512  # points per frontier when several are added up
 SLACK = 1e-12
+LINES = 4  # sides of the hull that bound the share of tuples with anything due
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +143,32 @@ def spread_points(rising: FloatArray, points: int) -> IntArray:
         return np.arange(len(rising))
     goals = np.linspace(float(rising[0]), float(rising[-1]), points)
     return np.unique(np.searchsorted(rising, goals + SLACK, side="right") - 1)
+
+
+def lines_above(x: FloatArray, y: FloatArray) -> list[tuple[float, float]]:
+    """Return (intercept, slope) of a few lines whose minimum lies on or above all points.
+
+    They are sides of the points' concave hull, and the level of the highest point.
+
+    >>> lines_above(np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.0, 0.5, 0.5, 0.75]))
+    [(0.75, 0.0), (0.0, 0.5), (0.416667, 0.083333)]
+    """
+    hull: list[tuple[float, float]] = []
+    for point in sorted(zip(x.tolist(), y.tolist(), strict=True)):
+        while hull and (
+            point[0] <= hull[-1][0] or len(hull) > 1 and _slope(hull[-2], point) >= _slope(*hull[-2:])
+        ):
+            hull.pop()
+        hull.append(point)
+    top = max(y.tolist())
+    rising = [(a, _slope(a, b)) for a, b in itertools.pairwise(hull) if _slope(a, b) > 0]
+    sides = [(y0 - slope * x0, slope) for (x0, y0), slope in rising]
+    few = spread_points(np.arange(len(sides), dtype=np.float64), LINES) if sides else []
+    return [(top, 0.0), *((round(sides[k][0], 6), round(sides[k][1], 6)) for k in few)]
+
+
+def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
+    return (b[1] - a[1]) / (b[0] - a[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, frozen, frozen_ints
 from planning.attributes import path
+from planning.attributes.kernels import HEADROOM
 from planning.attributes.path import Frontier, Part
 from planning.attributes.plan import NEVER, PERIODIC, Plan, Stream
 from planning.attributes.printed import ranking
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 RATE_UNITS = 4096  # measured rates are rounded up to this fraction of a report
 THINNINGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 STATUS_DIGITS = 1e-3
+MARGIN = 1.4  # what waiting for room in a window adds to the error of dead bands, on streams tried
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -63,7 +65,7 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     >>> for points in (256, 4096):
     ...     machines = demo_definition("attributes").with_parameters({"frontier_points": points})
     ...     solver_status(plan(demo_statistics("attributes"), machines), machines)
-    'within 0.037'
+    'within 0.032'
     'exact'
     """
     if plan.method == "paper":
@@ -147,17 +149,6 @@ class Menu:
     refresh: int = NEVER  # the longest silence that is promised
     thinnings: tuple[int, ...] = THINNINGS
 
-    def modes(self) -> list[tuple[int, Sequence[int]]]:
-        """Return what may be chosen together: a thinning and the options that it allows.
-
-        Dead bands follow every report, so they are not combined with thinning.
-        """
-        periodic = self.periodic()
-        modes: list[tuple[int, Sequence[int]]] = [(n, self.within(n)) for n in self.thinnings]
-        if len(periodic) < len(self.period):
-            modes.append((1, range(len(periodic), len(self.period))))
-        return modes
-
     def periodic(self) -> range:
         """Return the indices of the options without a dead band."""
         return range(sum(band == PERIODIC for band in self.band))
@@ -175,18 +166,33 @@ class Menu:
 
     def price(
         self, option: int, attribute: AttributeProfile, size: int, thinning: int
-    ) -> tuple[int, float]:
-        """Return an option's bytes per sent tuple, in units, and its error.
+    ) -> tuple[int, int, float]:
+        """Return how often an option sends, its bytes per sent tuple, in units, and its error.
 
         Only every ``thinning``-th tuple is sent.
         """
         period = self.period[option]
         if self.band[option] == PERIODIC:
             rate = self.units // period if period else 0
-            return size * rate, attribute.hold_error(period * thinning)
+            return rate, size * rate, attribute.hold_error(period * thinning)
         band = option - len(self.periodic())
         rate = math.ceil(float(attribute.band_rate[band]) * self.units - 1e-9)
-        return size * min(self.units, rate), float(attribute.band_error[band])
+        rate = min(self.units, rate)
+        error = float(attribute.band_error[band])
+        return rate, size * rate, max(error, min(MARGIN * error, 1.0))
+
+
+class Mode(NamedTuple):
+    """What may be chosen together: a thinning and the options that it allows.
+
+    The share of the tuples that are sent is at most ``always`` + ``each`` times the values that
+    are due per tuple. Dead bands follow every report, so they are not combined with thinning.
+    """
+
+    thinning: int
+    options: Sequence[int]
+    always: float = 1.0
+    each: float = 0.0
 
 
 def menu_of(parameters: Parameters) -> Menu:
@@ -224,23 +230,40 @@ class Source:
 
     def best(self) -> Part:
         """Return the undominated points over all modes of the menu, each solved exactly."""
-        solved = [
-            self.part(path.solve(*self.table(thinning, options)), thinning, options)
-            for thinning, options in self.menu.modes()
-        ]
+        solved = [self.part(path.solve(*self.table(mode)), mode) for mode in self.modes()]
         return path.stacked(solved).undominated()
 
-    def table(
-        self, thinning: int, options: Sequence[int]
-    ) -> tuple[list[list[int]], list[list[float]]]:
-        """Return (costs in units, losses) of every option of every attribute that may be shed."""
+    def modes(self) -> list[Mode]:
+        """Return the modes: every thinning, and dead bands.
+
+        Tuples with nothing due are not sent. The share of the others is measured for equal bands;
+        it is a concave function of the values due, so a few of the lines that bound it from above
+        are enough.
+        """
+        menu, periodic = self.menu, len(self.menu.periodic())
+        modes = [Mode(n, menu.within(n)) for n in menu.thinnings]
+        bands = range(periodic, len(menu.period))
+        if bands:
+            due = [self.profile.attributes[j].band_rate for j in self.stream.items]
+            values = np.sum(due, axis=0) if due else np.zeros(len(bands))
+            tuples = self.profile.band_tuples
+            lines = path.lines_above(values, tuples if len(tuples) else np.minimum(values, 1.0))
+            modes += [Mode(1, bands, always, each) for always, each in lines]
+        return modes
+
+    def table(self, mode: Mode) -> tuple[list[list[int]], list[list[float]]]:
+        """Return (costs in units, losses) of every option of every attribute that may be shed.
+
+        Where a tuple is sent because of a value, the value pays for the rest of the tuple.
+        """
+        rest = mode.each * (self.stream.kept_bytes + self.stream.header_bytes)
         costs, losses = [], []
         for j in self.stream.items:
             attribute, size = self.profile.attributes[j], int(self.stream.sizes[j])
             share = self.stream.share * float(self.weight[j])
-            priced = [self.menu.price(o, attribute, size, thinning) for o in options]
-            costs.append([cost for cost, _ in priced])
-            losses.append([share * error for _, error in priced])
+            priced = [self.menu.price(o, attribute, size, mode.thinning) for o in mode.options]
+            costs.append([cost + math.ceil(rest * rate - 1e-9) for rate, cost, _ in priced])
+            losses.append([share * error for *_, error in priced])
         return costs, losses
 
     def kept_loss(self, thinning: int) -> float:
@@ -250,27 +273,27 @@ class Source:
             for j in np.flatnonzero(self.informative & self.stream.kept)
         )
 
-    def tuple_share(self, thinning: int) -> float:
-        """Return the share of a window's tuples that a thinning may send."""
-        if thinning == 1:
-            return 1.0
+    def tuple_share(self, mode: Mode) -> float:
+        """Return the share of a window's tuples that a mode needs room for, if it sends all."""
+        if mode.thinning == 1:
+            return 1.0 if 0 in mode.options else 1.0 / HEADROOM
         # A window that slides over whole tuples may hold one more than its share.
-        tuples = self.window / thinning
+        tuples = self.window / mode.thinning
         return (tuples + 1.0 if tuples > 1.0 else 1.0) / self.window
 
-    def part(self, frontier: Frontier, thinning: int, options: Sequence[int]) -> Part:
+    def part(self, frontier: Frontier, mode: Mode) -> Part:
         """Return a mode's frontier as shares of the channel: ratios of bytes, and losses."""
-        choice = np.array(options, dtype=np.uint8)[frontier.choice]
+        choice = np.array(mode.options, dtype=np.uint8)[frontier.choice]
         # A tuple with everything in it needs no header.
-        header = choice.any(axis=1) * self.stream.header_bytes
-        bytes_sent = frontier.weight / self.menu.units + self.stream.kept_bytes + header
+        rest = self.stream.kept_bytes + choice.any(axis=1) * self.stream.header_bytes
+        bytes_sent = frontier.weight / self.menu.units + mode.always * rest
         full = self.stream.full_bytes
         return Part(
             self.stream.share * full,
-            bytes_sent / full * self.tuple_share(thinning),
-            frontier.loss + self.kept_loss(thinning),
+            bytes_sent / full * self.tuple_share(mode),
+            frontier.loss + self.kept_loss(mode.thinning),
             choice,
-            np.full((len(choice), 1), thinning, dtype=np.int64),
+            np.full((len(choice), 1), mode.thinning, dtype=np.int64),
             frontier.exact,
         )
 

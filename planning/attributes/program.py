@@ -6,7 +6,7 @@ attribute j takes one option o. y, x and h are 0 or 1.
 minimise        sum_smjo loss_smjo x_smjo + sum_sm kept_sm y_sm
 mode[s]         sum_m y_sm = 1
 option[s,m,j]   sum_o x_smjo = y_sm
-header[s,m,j]   h_sm >= y_sm - x_smj0        presence bits, unless everything is sent (o = 0)
+header[s,m,j]   y_sm >= h_sm >= y_sm - x_smj0    presence bits, unless all is sent (o = 0)
 capacity        sum_s bytes_s <= load * R    pooled sharing
 capacity[s]     bytes_s <= load * R_s        proportional sharing (paper V)
 
@@ -54,7 +54,7 @@ def solve(
     >>> definition, statistics = demo_definition("attributes"), demo_statistics("attributes")
     >>> best, bound = (solve(statistics, definition, 0.5, relaxed=r) for r in (False, True))
     >>> planned = 1.0 - demo_plan("attributes").predicted_quality(0.5)
-    >>> best.status, bound.loss < best.loss, round(planned - best.loss, 6)
+    >>> best.status, bound.loss < best.loss, round(planned - best.loss, 4)
     ('optimal', True, 0.0)
     """
     check_between("load", load, 0.0, 1.0)
@@ -84,23 +84,24 @@ class _Stream:
     """The variables and constraints of one stream, its bytes per tuple of the channel, its loss."""
 
     def __init__(self, solver: Any, variable: Any, s: int, source: Source) -> None:
-        modes = source.menu.modes()
+        modes = source.modes()
         use = [variable(0, 1, f"y[{s},{m}]") for m in range(len(modes))]
         solver.Add(solver.Sum(use) == 1, f"mode[{s}]")
         spent, lost = [], []
-        for m, (thinning, options) in enumerate(modes):
-            share = source.stream.share * source.tuple_share(thinning)
+        for m, mode in enumerate(modes):
+            share = source.stream.share * source.tuple_share(mode)
             header = variable(0, 1, f"h[{s},{m}]")
+            solver.Add(header <= use[m], f"header[{s},{m}]")
             spent += [
-                share * source.stream.kept_bytes * use[m],
-                share * source.stream.header_bytes * header,
+                share * mode.always * source.stream.kept_bytes * use[m],
+                share * mode.always * source.stream.header_bytes * header,
             ]
-            lost.append(source.kept_loss(thinning) * use[m])
-            costs, losses = source.table(thinning, options)
+            lost.append(source.kept_loss(mode.thinning) * use[m])
+            costs, losses = source.table(mode)
             for j, (cost, loss) in enumerate(zip(costs, losses, strict=True)):
-                take = [variable(0, 1, f"x[{s},{m},{j},{o}]") for o in options]
+                take = [variable(0, 1, f"x[{s},{m},{j},{o}]") for o in mode.options]
                 solver.Add(solver.Sum(take) == use[m], f"option[{s},{m},{j}]")
-                whole = take[0] if options[0] == 0 else 0.0
+                whole = take[0] if mode.options[0] == 0 else 0.0
                 solver.Add(header >= use[m] - whole, f"header[{s},{m},{j}]")
                 unit = share / source.menu.units
                 spent += [unit * c * x for c, x in zip(cost, take, strict=True)]

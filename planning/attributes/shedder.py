@@ -80,7 +80,6 @@ class _Followed(NamedTuple):
     capacity: int
     aside: int
     one: int
-    reserve: int
     pace: float
     depth: float
     step: float
@@ -186,7 +185,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._totals = old._totals
         self._memory.adopt(old._memory)
         self._read_ahead = None
-        self._remember()
+        self._memory.spread(self._setting.tuple_rate)
 
     def units(self, batch: Batch) -> int:
         """Return the bytes of a batch before shedding."""
@@ -240,13 +239,14 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         present = np.stack([s.present for s in streams])
         kept = np.stack([s.kept for s in streams])
         role = np.where(kept & plan.informative, kernels.FOLLOWED, kernels.KEPT)
+        if plan.method == "paper":  # as printed: without its attributes a tuple still names itself
+            role[:] = kernels.CONSTANT
         self._role = np.where(present, np.where(kept, role, kernels.SHEDDABLE), kernels.ABSENT)
         self._whole = np.stack([np.stack([s.sizes for s in streams])] * 2)
         score = np.stack([s.score for s in streams]) * plan.weight
         weight = np.broadcast_to(plan.weight, score.shape)
         self._real = np.stack([np.stack([s.scale for s in streams]), score, weight, score])
         self._cycle = min(plan.window, sum(s.cycle_length for s in streams))
-        self._kept_bytes = np.array([s.kept_bytes for s in streams])
         self._longest = float(max(s.full_bytes for s in streams))
         self._sent_values = np.zeros(len(plan.attributes), dtype=np.int64)
         self._memory = Memory(plan, self._max_entities)
@@ -258,17 +258,12 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             setting = self._plan.at(self._plan.ratio_of(capacity - aside))
         self._followed = self._follow(setting, capacity, aside)
         self._setting = setting
-        self._remember()
+        self._memory.spread(self._setting.tuple_rate)
 
     def _aside(self, capacity: int) -> int:
         """Return the bytes per window that marked tuples are expected to take."""
         taken = self._marked_share * self._plan.window * self._plan.tuple_bytes
         return max(min(math.ceil(taken), capacity), 0)
-
-    def _remember(self) -> None:
-        """Adapt what is remembered to the setting."""
-        self._memory.spread(self._setting.tuple_rate)
-        self._memory.charge_at_least(self._followed.reserve)
 
     def _follow(
         self, setting: Setting, capacity: int, aside: int, pace: float = np.inf
@@ -276,15 +271,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         whole, real = self._whole.copy(), self._real.copy()
         whole[kernels.PERIOD], real[kernels.BAND] = setting.period, setting.band
         pace = max(min(pace, (capacity - aside) / self._plan.window), 1e-9)
-        # A thinned tuple must not be charged for what it does not send.
-        least = int((self._kept_bytes + setting.header_bytes).max())
         one = int(self._longest) + int(setting.header_bytes.max())
-        thinned = bool((setting.tuple_rate < 1).any())
-        spare = capacity - aside - (one if self._marked_share else 0)
-        reserve = 0
         return _Followed(
             whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
-            aside, one, reserve, pace, max(pace * self._cycle, self._longest),
+            aside, one, pace, max(pace * self._plan.window, float(one)),
             kernels.GAIN_STEP / self._cycle,
         )  # fmt: skip
 
@@ -299,10 +289,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Return which attributes are sent, the bytes of every tuple, and the bytes cut."""
         read, most = self._read(batch), max(0, most)
         self._read_ahead = None
-        followed, drawn = self._followed, NO_NUMBERS
-        if draws is not None:  # draws come in runs: only the window limits them
-            followed = followed._replace(depth=max(followed.depth, float(followed.capacity)))
-            drawn = draws.astype(np.int64)
+        followed = self._followed
+        drawn = NO_NUMBERS if draws is None else draws.astype(np.int64)
         slots = self._memory.entities.slots_of(read.columns, read.streams, batch.rows)
         self._memory.grow()
         saved, marked = None, marks.copy()
@@ -336,14 +324,13 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Return what to follow when only ``most`` of ``total`` bytes may be sent of a batch."""
         setting = self._plan.at(self._setting.load * most / total)
         rate = setting.tuple_rate
-        if rate.max() * self._bytes(read, self._role == kernels.KEPT) > most:
+        if rate.max() * self._bytes(read, self._role >= kernels.KEPT) > most:
             # Longer than planned: whole tuples, as many as fit, evenly over the entities.
             rate = np.minimum(rate, most / read.units)
             setting = replace(setting, tuple_rate=rate)
         self._memory.spread(rate)
         capacity = at.capacity if at.capacity >= 0 else UNLIMITED
-        less = self._follow(setting, capacity, at.aside, most / read.batch.rows)
-        return less._replace(reserve=at.reserve)
+        return self._follow(setting, capacity, at.aside, most / read.batch.rows)
 
     def _run(
         self,

@@ -1,7 +1,12 @@
-"""Plans as JSON documents and as compact bytes: MessagePack with raw little-endian arrays."""
+"""Plans as JSON documents and as compact bytes: MessagePack with raw little-endian arrays.
+
+Where short numbers make the JSON form smaller than that, the bytes are the JSON form, compressed:
+``z``, its length in four bytes, and a zlib stream.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +33,7 @@ from planning.packing import (
     Reader,
     converted,
     damaged,
+    inflated,
     typed_arrays,
 )
 
@@ -36,6 +42,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WHAT = "fit plan"
+COMPRESSED = b"z"
+MOST_BYTES = 2**26
+"""Longest JSON form that is read from a compressed one."""
 METHODS = ("regions", "simplex", "solver", "solver_w", "c_fit")
 ARRAYS: dict[str, dict[str, str]] = {
     "simplex": {},
@@ -116,17 +125,33 @@ def from_document(document: Mapping[str, Any]) -> Content:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return the compact form; mappings are sorted, so equal plans have equal bytes."""
+    """Return the compact form; mappings are sorted, so equal plans have equal bytes.
+
+    It is never larger than the JSON form: where MessagePack is, that is compressed instead.
+    """
     contents = [_contents(part.table) for part in plan.parts]
     parts = [
         _PackedPart(kind, {n: PackedArray.of(a) for n, a in arrays.items()}, list(arcs))
         for kind, arrays, arcs in contents
     ]
-    return msgspec.msgpack.encode(_PackedPlan(**_head(plan), parts=parts), order="deterministic")
+    made = msgspec.msgpack.encode(_PackedPlan(**_head(plan), parts=parts), order="deterministic")
+    text = msgspec.json.encode(to_document(plan), order="sorted")
+    if len(made) <= len(text) or len(text) > MOST_BYTES:
+        return made
+    return COMPRESSED + len(text).to_bytes(4, "little") + zlib.compress(text, 9)
 
 
 def from_bytes(payload: bytes) -> Content:
     """Read the compact form back."""
+    if payload[:1] == COMPRESSED:
+        size = int.from_bytes(payload[1:5], "little")
+        if size > MOST_BYTES:
+            raise damaged(WHAT, f"hold at most {MOST_BYTES} bytes", size)
+        text = inflated(payload[5:], size, WHAT)
+        try:
+            return from_document(msgspec.json.decode(text))
+        except msgspec.DecodeError as error:
+            raise damaged(WHAT, "hold JSON", error) from None
     read: _PackedPlan = Reader(payload, WHAT).message(_PackedPlan)
     return _assembled(read, read.network, read.parts)
 
@@ -207,6 +232,7 @@ def _fits(part: Part) -> bool:
         regions = table.starts.size - 1
         return (
             table.starts.shape == (regions + 1,)
+            and regions > 0
             and table.value.shape == (1 + inputs, regions)
             and table.rule.shape == (regions, count, 1 + inputs)
             and table.facets.ndim == 2
@@ -214,18 +240,21 @@ def _fits(part: Part) -> bool:
             and bool((np.diff(table.starts) >= 0).all())
             and 0 <= int(table.starts[0])
             and int(table.starts[-1]) <= len(table.facets)
+            and all(bool(np.isfinite(array).all()) for array in table)
         )
     if isinstance(table, Quadtree):
         cells, plans = table.plan.size, table.bound.size
         divided = np.flatnonzero(table.plan == INNER)
         return (
             table.plan.shape == table.child.shape == (cells,)
+            and cells > 0
             and table.bound.shape == (plans,)
             and table.fractions.shape == (plans, count)
             and table.valued.shape == (inputs,)
-            and bool((table.plan < plans).all())
-            and bool((table.child[divided] + 2 ** int(table.valued.sum()) <= cells).all())
+            and bool(((table.plan >= INNER) & (table.plan < plans)).all())
+            and bool((table.child[divided] <= cells - 2 ** int(table.valued.sum())).all())
             and bool((table.child[divided] > divided).all())
+            and _are_shares(table.fractions)
         )
     if isinstance(table, FitPlans):
         index, rows = table.index, table.index.first.size
@@ -236,8 +265,14 @@ def _fits(part: Part) -> bool:
             and table.valued.shape == (inputs,)
             and all(arc in program.network.arc_index for arc in table.arcs)
             and _is_forest(np.concatenate([index.first, index.following]), rows)
+            and _are_shares(table.drops)
         )
     return True
+
+
+def _are_shares(drops: FloatArray) -> bool:
+    """Whether all drops are fractions; NaN is not."""
+    return bool(((drops >= 0.0) & (drops <= 1.0)).all())
 
 
 def _is_forest(links: IntArray, rows: int) -> bool:

@@ -56,14 +56,20 @@ def rates(batch: int, periods: int, means: FloatArray) -> FloatArray:
 
 
 def counts(
-    batch: int, definition: Definition[Parameters], periods: int = PERIODS
+    batch: int,
+    definition: Definition[Parameters],
+    periods: int = PERIODS,
+    vectors: FloatArray | None = None,
 ) -> dict[str, Any]:
-    """Return one batch as columns: every element of the network, counted in every period."""
+    """Return one batch as columns: every element of the network, counted in every period.
+
+    ``vectors`` are the rates of each period, if not generated ones.
+    """
     network = definition.parameters.query_network
     period_s = definition.parameters.period_s
     rng = np.random.default_rng([SCENARIO, batch, 1])
     means = np.array([RATE_FACTOR * WEB_RATES.get(i, 0.1) for i in network.input_ids])
-    vectors = rates(batch, periods, means)
+    vectors = rates(batch, periods, means) if vectors is None else vectors
     arrivals = rng.poisson(vectors * period_s)
     flows = network.evaluate_many(arrivals / period_s, np.zeros((periods, len(network.arcs)))).arcs
     nothing = np.zeros(periods)

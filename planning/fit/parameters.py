@@ -25,7 +25,7 @@ class Parameters(FamilyParameters):
     uses_queries: ClassVar[bool] = False
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "operators"},
-        "gate": {"holdout_by": ["period"], "holdout_from": "end"},
+        "gate": {"holdout_by": ["period"], "holdout_from": "end", "holdout_parts": 12},
     }
 
     network: dict[str, Any] = Field(

@@ -178,28 +178,28 @@ class Plan:
     def check(self) -> None:
         """Raise unless the plan can be followed: tables that contradict the network are refused."""
         reference, use = self.reference, 0.0
-        for part, inputs, named, _ in self._columns:
+        if not (np.isfinite(reference).all() and (reference >= 0.0).all() and reference.any()):
+            raise self._unsound()
+        for part, inputs, _, _ in self._columns:
             scaled = reference[inputs] / part.program.max_rates / np.array([[1.0], *CHECKED])
             use = max(use, float((part.program.raw_use @ scaled[0]).max(initial=0.0)))
             solve = getattr(part.selector, "optimum", None)  # of a table that is exact
-            if solve is not None:
-                arcs = [part.network.arc_index[part.selector.arcs[k]] for k in named]
-                reached = []
-                for fractions in (part.selector.drops(scaled), solve(scaled)):
-                    drops = np.zeros((len(scaled), len(part.network.arcs)))
-                    drops[:, arcs] = fractions[:, named]
-                    rates = scaled * part.program.max_rates
-                    reached.append(part.network.evaluate_many(rates, drops).throughput)
-                if not np.allclose(reached[0], reached[1], rtol=1e-6, atol=0.0):
-                    raise ArtifactError(
-                        "tables of a fit plan must reach the optimum of its network; make it anew"
-                    )
-        sound = np.isfinite(reference).all() and (reference >= 0.0).all() and reference.any()
-        if not sound or not (use == 0.0 or abs(use - 1.0) < 1e-6):
-            raise ArtifactError(
-                "reference rates of a fit plan must exactly fill its busiest server, got "
-                f"{reference.tolist()}; make it anew"
-            )
+            answers = [part.flows(scaled)] + ([part.flows(scaled, solve)] if solve else [])
+            reached = [flows.throughput for flows in answers]
+            over = answers[0].use(part.network).max(initial=0.0) > 1.0 + 1e-6
+            if over or not np.allclose(reached[0], reached[-1], rtol=1e-6, atol=0.0):
+                raise ArtifactError(
+                    "tables of a fit plan must reach the optimum of its network and overload "
+                    "nothing; make it anew"
+                )
+        if not (use == 0.0 or abs(use - 1.0) < 1e-6):
+            raise self._unsound()
+
+    def _unsound(self) -> ArtifactError:
+        return ArtifactError(
+            "reference rates of a fit plan must exactly fill its busiest server, got "
+            f"{self.reference.tolist()}; make it anew"
+        )
 
     @cached_property
     def _places(self) -> tuple[str | None, ...]:

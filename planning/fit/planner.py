@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.errors import InvalidInput
+from planning.errors import InvalidInput, PlanningError
 from planning.fit.network import QueryNetwork, Rates, graph
 from planning.fit.path import Part, Stored
-from planning.fit.path.regions import RegionLimit, enumerate_regions
+from planning.fit.path.regions import enumerate_regions
 from planning.fit.plan import METHODS, Plan
 from planning.fit.printed import cfit, quadtree
 from planning.fit.printed.distributions import Distribution, Empirical
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from planning.fit.statistics import Statistics
 
 Solver = Literal["simplex", "glop", "highs"]
+PROBES = 500
+OVERLOAD = 1e-7
+"""Share of a capacity, or of the throughput, by which rounding may miss it."""
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -96,13 +99,45 @@ def plan_network(
     rates = network.max_rates if reference is None else np.asarray(reference, dtype=np.float64)
     if not (rates > 0).any():
         rates = network.max_rates
-    return Plan(
+    made = Plan(
         network=network,
         method=method,
         error=0.0 if exact else error,
         reference=reference_direction(network, rates),
         parts=tuple(Part(f, t) for f, t in zip(fragments, tables, strict=True)),
     )
+    _verify(made)
+    return made
+
+
+def _verify(made: Plan) -> None:
+    """Refuse a plan that overloads a server or link, or an exact one that misses the optimum.
+
+    Tried at random rates of every size, from those that just fill the busiest server to the highest
+    planned ones.
+    """
+    rng = np.random.default_rng(0)
+    for part in made.parts:
+        program = part.program
+        if not len(program.tableau):
+            continue
+        points = rng.random((PROBES, len(program.max_rates))) ** rng.choice([0.5, 1, 4], (PROBES, 1))
+        most = np.maximum((points @ program.raw_use.T).max(axis=1, keepdims=True), 1.0)
+        points /= most ** rng.choice([0.0, 0.5, 0.9], (PROBES, 1))
+        done = part.flows(points)
+        full = np.maximum(points @ program.full_throughput, 1e-300)
+        best = done.throughput
+        if made.error == 0.0:
+            best = program.throughput(points, WarmSimplex(program).dropped(points))
+        used, missed = done.use(part.network).max(), (np.abs(best - done.throughput) / full).max()
+        if not (used <= 1.0 + OVERLOAD and missed <= OVERLOAD):  # NaN fails
+            highest = program.raw_use.max(axis=0)
+            raise PlanningError(
+                f"a plan of network {made.network.name!r} must overload nothing and reach the "
+                f"optimum, got {used:.9g} of a capacity and an error of {missed:.3g}; input "
+                f"{part.network.input_ids[highest.argmax()]} alone asks for {highest.max():.3g} "
+                "times a capacity: lower its max_rate, or use costs and weights of fewer decades"
+            )
 
 
 def _table(
@@ -120,7 +155,7 @@ def _table(
     if method in ("exact", "regions"):
         try:
             table = enumerate_regions(program, max_regions)
-        except RegionLimit:
+        except PlanningError:
             if method == "regions":
                 raise
             return None

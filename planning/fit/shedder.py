@@ -85,6 +85,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
 
     _state: State
     _older: dict[str, tuple[int, int]]  # counts of names that only older plans had
+    _last: tuple[Batch | None, IntArray]  # a batch and its codes
     _values: IntArray | None  # rank of every name by value; made when a limit first bites
 
     def __init__(self, plan: Plan, load: float | Rates = 1.0, *, server: str | None = None) -> None:
@@ -126,7 +127,10 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
 
     def set_load(self, load: float | Rates) -> None:
         """Follow a new load; credits and counters continue."""
-        planned = self._plan.fractions(load)
+        asked = load
+        if not isinstance(load, (int, float)):
+            asked = self._plan.network.rate_vector(load) * getattr(self._plan, "headroom", 1.0)
+        planned = self._plan.fractions(asked)
         drops = planned * self._applied
         fractions = np.concatenate([drops, self._plan.least_of_streams(drops), [0.0]])
         steps = np.ceil(fractions * ONE - 1e-6).astype(np.int64)
@@ -176,8 +180,8 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
             keep[gone] = False
             self._state.dropped[:] += self._counts(codes[gone])
             if weight is not None:
-                left = np.count_nonzero(keep[among])
-                weight[among] *= len(among) / max(left, 1)  # they stand for those cut beside them
+                left = max(int(np.count_nonzero(keep[among])), 1)
+                weight[among] *= len(among) / left  # they stand for those cut beside them
                 weight[gone] = 0.0
         return Decision(keep, passing - cut, cut, weight)
 
@@ -193,9 +197,9 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         state = self._start()
         for name, code in self._code.items():
             of_stream = (self._names[other] for other in self._alike[self._streams[code]])
-            known = next((other for other in (name, *of_stream) if other in old._code), None)
-            if known is not None:
-                self._take_over(state, code, old, old._code[known])
+            before = next((other for other in (name, *of_stream) if other in old._code), None)
+            if before is not None:
+                self._take_over(state, code, old, old._code[before])
         known = [counts.pop(name, (0, 0)) for name in (*self._names, "")]
         state.offered[:], state.dropped[:] = np.array(known).T
         self._state, self._older = state, counts
@@ -272,7 +276,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         self._of_inputs = np.concatenate(carrying)
         self._from_input = np.cumsum([0, *map(len, carrying[:-1])])
         self._older = {}
-        self._last: tuple[Batch | None, IntArray] = None, self._of_inputs[:0]
+        self._last = None, self._of_inputs[:0]
         self._state = self._start()
         # Compiled here rather than on the data path.
         decide(self._of_inputs[:0], self._operators, self._state, np.empty(0, dtype=np.bool_))

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 BLOCKS = 20
 """Stretches of the samples whose qualities count as independent."""
-MOST_ITEMS = 300_000
-"""Items that a node is offered at one load and batch size."""
+MOST_ITEMS = 1_000_000
+"""Items that a node is offered at one load."""
+MOST_PER_PERIOD = 20_000
+"""Items of a period: where there would be more, it is taken shorter than it is; rates stay."""
+BUSY_PERIODS = 3
 
 Method = tuple[str, str, float]
 """Name, method of ``plan_network``, and error (0 for exact)."""
@@ -80,6 +83,8 @@ def evaluate(
     costs is seen to be stale. At a load of rates by input id, an outcome's ``load`` is the fraction
     that corresponds to them: the share of its work that the busiest server can afford. The
     alternatives follow the rates that are really there, although a node would have to predict them.
+    Batch sizes are tried on a busy stretch, where no batch lasts longer than a period: what longer
+    ones do to rates that change meanwhile depends on the rates.
     """
     fresh = build(samples, definition).network
     rates = period_counts(samples, fresh) / definition.parameters.period_s
@@ -97,20 +102,16 @@ def _outcome(
 ) -> Outcome:
     schedule = load if isinstance(load, tuple) else ()
     scaled = scale_to(fresh, rates, load)
-    items = _Items(fresh, scaled, period_s)
-
-    def replayed(size: int, rows: int) -> Measured:
-        drops = items.shed(plan, size, rows)
-        return measure(fresh, scaled[: len(drops)], drops)
-
+    most = MOST_ITEMS // 5 // len(rates) if schedule else MOST_PER_PERIOD
+    items = _Items(fresh, scaled, period_s, max(most, 100))
+    scaled = scaled[: items.periods]
+    shed = items.measured(plan, 100 if schedule else rehearsal.USUAL, items.count)
     sizes: dict[str, float] = {}
-    shed = replayed(100 if schedule else rehearsal.USUAL, items.count)
     if not schedule and items.count:
-        known = {(rehearsal.USUAL, items.count): shed.quality}
-        sizes = rehearsal.by_size(
-            min(items.count, MOST_ITEMS // 4),
-            lambda *tried: known[tried] if tried in known else replayed(*tried).quality,
-        )
+        together = np.convolve(scaled.sum(axis=1), np.ones(BUSY_PERIODS), mode="valid")
+        middle = scaled[int(np.argmax(together)) if len(together) else 0 :][:BUSY_PERIODS]
+        busy = _Items(fresh, middle, MOST_PER_PERIOD / max(middle.sum(axis=1).mean(), 1e-9))
+        sizes = rehearsal.by_size(busy.count, lambda *tried: busy.measured(plan, *tried).quality)
     random = measure(fresh, scaled, random_drops(fresh, scaled))
     local = measure(fresh, scaled, local_drops(fresh, scaled))
     strongest = max(random, local, key=lambda done: done.quality)
@@ -180,15 +181,20 @@ def shed_by(
 
 
 class _Items:
-    """The items behind rates, in the order of time, as a node with all operators sees them.
+    """The items behind rates, in the order of time, as a node with all operators sees them."""
 
-    Where they would be too many, periods are taken shorter than they are; rates stay.
-    """
-
-    def __init__(self, network: QueryNetwork, rates: FloatArray, period_s: float) -> None:
+    def __init__(
+        self,
+        network: QueryNetwork,
+        rates: FloatArray,
+        period_s: float,
+        most: int = MOST_PER_PERIOD,
+    ) -> None:
         self.network = network
-        self.rates = rates
-        self.period_s = period_s * min(1.0, MOST_ITEMS / max(rates.sum() * period_s, 1e-9))
+        mean = max(float(rates.sum(axis=1).mean()), 1e-9)
+        self.period_s = min(period_s, most / mean)
+        self.rates = rates = rates[: max(int(MOST_ITEMS / (mean * self.period_s)), BUSY_PERIODS)]
+        self.periods = len(rates)
         whole = np.rint(np.cumsum(rates * self.period_s, axis=0)).astype(np.int64)
         each = np.diff(whole, axis=0, prepend=0).ravel()
         cell = np.repeat(np.arange(each.size), each)
@@ -200,6 +206,11 @@ class _Items:
         self.count = len(order)
         self.names = np.array([arc.name for arc in network.arcs], dtype=object)
         self.levels = _levels(network)
+
+    def measured(self, plan: Plan, size: int, rows: int) -> Measured:
+        """Measure what a node lets through of so many items in batches."""
+        drops = self.shed(plan, size, rows)
+        return measure(self.network, self.rates[: len(drops)], drops)
 
     def shed(self, plan: Plan, size: int, rows: int) -> FloatArray:
         """Offer so many of the items in batches; return the drops made on each arc, by period."""

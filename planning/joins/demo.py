@@ -15,7 +15,7 @@ from upath import UPath
 from planning.arrays import FloatArray, IntArray
 from planning.demos import land_batch
 from planning.families import Definition
-from planning.joins.layout import NO_ITEM, Layout, vocabulary
+from planning.joins.layout import Layout, vocabulary
 from planning.joins.model import Tuples, merge
 from planning.joins.parameters import Parameters
 
@@ -45,19 +45,10 @@ def rows(batch: int, definition: Definition[Parameters]) -> dict[str, Any]:
             for part in workload.pair(DURATION_S, RATE_PER_S, rng)
         )
     )
-    table = np.full((len(both), len(layout.items)), NO_ITEM, dtype=np.int64)
-    for k in range(len(layout.items)):
-        has = np.diff(both.first) > k
-        table[has, k] = both.items[both.first[:-1][has] + k]
-    table[BAD_EVERY // 3 :: BAD_EVERY, 0] = 10 * workload.vocabulary
-    both.time[BAD_EVERY // 2 :: BAD_EVERY] = np.nan
-    columns: dict[str, Any] = {
-        layout.stream: np.array(layout.streams)[stream].tolist(),
-        layout.time: both.time,
-    }
-    if layout.type:
-        columns[layout.type] = np.array(layout.types)[both.kind].tolist()
-    return columns | {name: table[:, k] for k, name in enumerate(layout.items)}
+    columns = layout.rows(stream, both)
+    columns[layout.items[0]][BAD_EVERY // 3 :: BAD_EVERY] = 10 * workload.vocabulary
+    columns[layout.time][BAD_EVERY // 2 :: BAD_EVERY] = np.nan
+    return {n: c.tolist() if c.dtype.kind == "U" else c for n, c in columns.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,21 @@ class Layout:
         batch = from_table(numbers(rows[self.time]), items, weights, self.types_in(rows))
         return self.streams_in(rows), batch
 
+    def rows(self, stream: IntArray, batch: Tuples) -> dict[str, Any]:
+        """Return tuples as columns: the reverse of ``read``."""
+        table = np.full((len(batch), len(self.items)), NO_ITEM, dtype=np.int64)
+        weights = np.zeros(table.shape)
+        for k in range(len(self.items)):
+            has = np.diff(batch.first) > k
+            table[has, k] = batch.items[batch.first[:-1][has] + k]
+            weights[has, k] = batch.weights[batch.first[:-1][has] + k]
+        columns: dict[str, Any] = {self.stream: np.array(self.streams)[stream]}
+        columns[self.time] = batch.time
+        if self.type:
+            columns[self.type] = np.array(self.types)[batch.kind]
+        columns |= {name: weights[:, k] for k, name in enumerate(self.weights)}
+        return columns | {name: table[:, k] for k, name in enumerate(self.items)}
+
     def streams_of(self, rows: Columns) -> tuple[Tuples, Tuples]:
         """Split rows into the two streams, each in order of time; unreadable rows are left out."""
         stream, batch = self.read(rows)

@@ -8,6 +8,7 @@ the data.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, IntArray
-from planning.batches import Batch, Schema
+from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.batches import Batch, Refusal, Schema
+from planning.errors import check_between
 from planning.joins.control import Controller, Limits
+from planning.joins.control.grants import Grants
 from planning.joins.model import Tuples
 from planning.joins.plan import Plan, Setting
-from planning.pacing import ONE, ONE_BITS, UNLIMITED
+from planning.pacing import UNLIMITED
 from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 if TYPE_CHECKING:
@@ -120,12 +123,7 @@ Limits`. With a budget the load follows by itself at every tick.
         self._parts = windows.names
         self._present = windows.extents_s > 0
         self._cheapest = int(np.argmin(plan.utilities)) // (len(layout.sizes) + 1)
-        # One row per window and class; tuples of neither stream have the last one.
-        self._whole = np.zeros((2 * len(plan.types) + 1, windows.most), dtype=np.bool_)
-        self._whole_items = 0
-        present = np.broadcast_to(self._present[:, None, :], plan.density.shape)
-        self._existing = present.ravel()
-        self._credit = np.zeros(self._whole.shape, dtype=np.int64)
+        self._grants = Grants(plan, 1.0)
 
     @property
     def schema(self) -> Schema:
@@ -218,21 +216,11 @@ Limits`. With a budget the load follows by itself at every tick.
         return {name: columns[name] for name in self._schema.columns}
 
     def set_load(self, load: float) -> None:
-        """Follow a new load; windows, credits and counters continue.
-
-        It costs as much as items change between whole and not at all.
-        """
-        self._load, whole, shares = self._plan.cut(load)
-        order, before = self._plan.order, self._whole_items
-        changed = order[min(whole, before) : max(whole, before)]
-        self._whole.ravel()[changed] = self._existing[changed] & (whole > before)
-        self._whole_items = whole
-        partly = zip(order[whole : whole + shares.size].tolist(), shares.tolist(), strict=True)
-        self._partial = [
-            (*divmod(item, len(self._parts)), take)
-            for item, take in partly
-            if take > 0 and self._existing[item]
-        ]
+        """Follow a new load; windows, credits and counters continue."""
+        self._load = check_between(
+            "load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage"
+        )
+        self._grants.follow(self._load)
         if self._governed is not None:
             self._governed.set_load(self.setting)
 
@@ -243,12 +231,7 @@ Limits`. With a budget the load follows by itself at every tick.
         condition and the classes are the same too; counters always do.
         """
         self._counts = old._counts
-        types, before = self._plan.types, old._plan.types
-        if old._plan.windows == self._plan.windows:
-            for z, name in enumerate(types):
-                if name in before:
-                    rows, source = [z, len(types) + z], before.index(name)
-                    self._credit[rows] = old._credit[[source, len(before) + source]]
+        self._grants.adopt(old._grants)
         if old._governed is not None:
             self.governed.adopt(old._governed, self.setting)
 
@@ -277,13 +260,10 @@ Limits`. With a budget the load follows by itself at every tick.
         tuples or by their draws. Tuples of neither stream are compared with nothing.
         """
         stream, row = self._rows_of(batch)
-        keep = self._whole[row]
-        for which, j, take in self._partial:
-            tuples = np.flatnonzero(row == which)
-            if draws is None:
-                keep[tuples, j] = self._paced(which, j, take, tuples.size)
-            else:
-                keep[tuples, j] = draws[tuples] >= np.ceil((1.0 - take) * ONE)
+        if draws is None:
+            keep = self._grants.paced(self._times(batch), stream, row)
+        else:
+            keep = self._grants.keyed(row, draws)
         wanted = int(np.count_nonzero(keep))
         units = min(wanted, max(most, 0))
         if units < wanted:
@@ -305,26 +285,22 @@ Limits`. With a budget the load follows by itself at every tick.
         kind = np.where(kind < 0, self._cheapest, kind) * (len(layout.sizes) + 1) + part
         return stream, np.where(stream < 0, -1, (1 - stream) * len(self._plan.types) + kind)
 
-    def _paced(self, row: int, j: int, take: float, tuples: int) -> BoolArray:
-        """Grant a basic window to a fraction of so many tuples, evenly, by credits."""
-        step = int(take * ONE)
-        credits = self._credit[row, j] + step * np.arange(1, tuples + 1)
-        if tuples:
-            self._credit[row, j] = credits[-1] % ONE
-        return np.asarray((credits >> ONE_BITS) > ((credits - step) >> ONE_BITS))
+    def _times(self, batch: Batch) -> FloatArray:
+        """Return the times; a batch whose times cannot be read has none."""
+        with suppress(Refusal):
+            return batch.numbers(self._plan.layout.time)
+        return np.full(batch.rows, np.nan)
 
     def _within(
         self, most: int, keep: BoolArray, row: IntArray, draws: NDArray[np.uint32] | None
     ) -> BoolArray:
         """Return the mask with the ``most`` basic windows that come first in the plan's order."""
-        granted = (
-            self._whole * np.bincount(row % len(self._whole), minlength=len(self._whole))[:, None]
-        )
-        for which, j, _ in self._partial:
-            granted[which, j] = np.count_nonzero(keep[row == which, j])
+        granted = np.zeros(self._grants.credit.shape, dtype=np.int64)
+        for which in np.unique(row).tolist():
+            granted[which] = np.count_nonzero(keep[row == which], axis=0)
         ends = np.cumsum(granted[:-1].ravel()[self._plan.order])
         last = int(np.searchsorted(ends, most, side="right"))  # the item that is cut in part
-        open_items = np.zeros(self._whole.shape, dtype=np.bool_)
+        open_items = np.zeros(granted.shape, dtype=np.bool_)
         open_items.ravel()[self._plan.order[:last]] = True
         which, j = divmod(int(self._plan.order[last]), keep.shape[1])
         tuples = np.flatnonzero((row == which) & keep[:, j])

@@ -1,65 +1,206 @@
-"""What a plan does to tuples it has not seen, compared with random dropping.
+"""What a plan does to tuples it has not seen, compared with random dropping and newest first.
 
-The real operator joins the two streams, completely and at each load; quality is the utility of its
-matches over that of the complete join. Random dropping keeps each tuple with chance sqrt(r), so
-that it makes the same number of comparisons.
+Rows are offered to a node in batches, in order of time; a join follows its masks. Quality is the
+utility of the matches found over that of the complete join, which is made once: of every match it
+is noted which tuple completes it, and in which basic window it finds the other one. Random dropping
+keeps each tuple with chance sqrt(r), so that it makes the same number of comparisons and is expected
+to find the share r; newest first compares every tuple with the newest basic windows, as many as r
+allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from planning import sampling
-from planning.arrays import Columns
+from planning import rehearsal, sampling
+from planning.arrays import BoolArray, Columns, FloatArray, IntArray, sorted_sum
 from planning.errors import StatisticsError
 from planning.families import Definition, Outcome
+from planning.joins import path
 from planning.joins.layout import Layout
-from planning.joins.model import Tuples, types_in_range
+from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.parameters import Parameters
 from planning.joins.plan import Plan
-from planning.joins.shedder import Shedder
+from planning.rehearsal import Load
+
+BLOCKS = 20  # stretches of the stream that are taken as independent
+PAIRS = 1 << 22  # pairs of tuples that are compared at a time
+MOST_MATCHES = 1 << 22  # beyond, only those of every so many tuples count
 
 
 def evaluate(
-    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[float]
+    plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[Load]
 ) -> tuple[Outcome, ...]:
-    """Join ``samples`` at each load by the plan and at random, and compare."""
-    return measure(plan, *Layout.of(definition).streams_of(samples), loads)
+    """Join ``samples`` at each load by the plan and in simple ways, and compare."""
+    stream, batch = Layout.of(definition).read(samples)
+    order = np.argsort(batch.time, kind="stable")
+    order = order[np.isfinite(batch.time[order]) & (batch.kind[order] >= 0) & (stream[order] >= 0)]
+    columns = {name: np.asarray(column)[order] for name, column in samples.items()}
+    return Trial(plan, columns, stream[order], batch.take(order)).outcomes(loads)
 
 
-def measure(
-    plan: Plan, left: Tuples, right: Tuples, loads: Sequence[float]
-) -> tuple[Outcome, ...]:
-    """Join two streams at each load by the plan and at random, and compare."""
-    if not len(left) or not len(right):
-        raise StatisticsError(
-            f"samples must hold tuples of both streams, got {len(left)} and {len(right)}"
-        )
-    complete, _ = shed(plan, left, right, 1.0)
-    outcomes = []
-    for load in loads:
-        utility, passed_fraction = shed(plan, left, right, load)
-        random, _ = shed(plan, thinned(left, load), thinned(right, load), 1.0)
-        outcomes.append(
-            Outcome(
-                load=float(load),
-                predicted_quality=plan.predicted_quality(load),
-                quality=utility / complete if complete > 0 else 1.0,
-                random_quality=min(1.0, random / complete) if complete > 0 else 1.0,
-                passed_fraction=passed_fraction,
-                offered=len(left) + len(right),
+def measure(plan: Plan, left: Tuples, right: Tuples, loads: Sequence[Load]) -> tuple[Outcome, ...]:
+    """Join two streams at each load by the plan and in simple ways, and compare."""
+    stream, _, batch = merge(left, right)
+    return Trial(plan, plan.layout.rows(stream, batch), stream, batch).outcomes(loads)
+
+
+class Trial:
+    """A stretch of both streams in order of time, and what every comparison in it is worth."""
+
+    def __init__(
+        self, plan: Plan, columns: Mapping[str, Any], stream: IntArray, batch: Tuples
+    ) -> None:
+        seen = np.bincount(stream, minlength=2)
+        if not seen.all():
+            raise StatisticsError(
+                f"samples must hold tuples of both streams, got {seen[0]} and {seen[1]}"
             )
+        self.plan, self.columns, self.stream, self.batch = plan, columns, stream, batch
+        self.rows, self.n = len(batch), plan.windows.most
+        windows = plan.windows
+        distance = (batch.time - windows.origin_s) / windows.basic_window_s
+        self.epoch = np.floor(distance).astype(np.int64)
+
+    @cached_property
+    def matches(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Of every match of the complete join: the later tuple, the earlier one, and its utility."""
+        from planning.joins.engine import WindowedJoin
+
+        plan = self.plan
+        values = combine_utilities(plan.utilities, plan.combine)
+        join = WindowedJoin(
+            plan.windows, plan.condition, vocabulary=plan.vocabulary,
+            single_valued=plan.single_valued, values=values,
+        )  # fmt: skip
+        refined = plan.layout.refine(self.batch)
+        step = max(PAIRS // self.rows, 64)
+        pairs, stride = np.zeros((0, 2), dtype=np.int64), 1
+        for a in range(0, self.rows, step):
+            b = min(a + step, self.rows)
+            found = join.push_merged(self.stream[a:b], np.arange(a, b), refined.slice(a, b))
+            fresh = np.sort(np.column_stack((found.left, found.right)), axis=1)
+            pairs = np.concatenate((pairs, fresh[fresh[:, 1] % stride == 0]))
+            while len(pairs) > MOST_MATCHES and stride < self.rows:
+                stride *= 2
+                pairs = pairs[pairs[:, 1] % stride == 0]
+        earlier, later = pairs[np.lexsort(pairs.T)].T
+        return later, earlier, values[refined.kind[later], refined.kind[earlier]]
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Where in the mask every match is granted."""
+        later, earlier, _ = self.matches
+        return later * self.n + np.minimum(self.epoch[later] - self.epoch[earlier], self.n - 1)
+
+    def _stored(self, begin: int, end: int) -> IntArray:
+        """Return how many tuples each basic window holds when tuples ``begin`` to ``end`` arrive."""
+        table = np.zeros((end - begin, self.n), dtype=np.int64)
+        for i, n in enumerate(self.plan.windows.counts):
+            stored = np.flatnonzero(self.stream == i)
+            probing = begin + np.flatnonzero(self.stream[begin:end] == 1 - i)
+            epochs = self.epoch[probing, None] - np.arange(n - 1)
+            oldest = self.batch.time[probing] - self.plan.windows.window_s[i]
+            low = np.searchsorted(self.batch.time[stored], oldest, side="left")
+            bounds = np.searchsorted(self.epoch[stored], epochs, side="left")
+            bounds = np.maximum(
+                np.column_stack((np.searchsorted(stored, probing), bounds, low)), low[:, None]
+            )
+            table[probing - begin, :n] = bounds[:, :-1] - bounds[:, 1:]
+        return table
+
+    def outcomes(self, loads: Sequence[Load]) -> tuple[Outcome, ...]:
+        """Return what happens at each load."""
+        return tuple(self._outcome(load) for load in loads)
+
+    def _outcome(self, load: Load) -> Outcome:
+        steps = load if isinstance(load, tuple) else (float(load),)
+        keep = self._offered(load, 100 if len(steps) > 1 else rehearsal.USUAL, self.rows)
+        later, earlier, utility = self.matches
+        at = rehearsal.along(load, self.rows)
+        ways = {
+            "plan": keep.ravel()[self.place],
+            "random dropping": np.sqrt(at[later] * at[earlier]),
+            "newest first": self._newest_first(steps),
+        }
+        complete = self._totals(np.ones(utility.size))
+        found = {name: self._totals(share) for name, share in ways.items()}
+        quality = {name: _share(blocks, complete) for name, blocks in found.items()}
+        rival = max("random dropping", "newest first", key=lambda name: quality[name])
+        sizes = rehearsal.by_size(self.rows, lambda size, rows: self._quality(steps, size, rows))
+        return Outcome(
+            load=float(np.mean(steps)),
+            predicted_quality=float(np.mean([self.plan.predicted_quality(r) for r in steps])),
+            quality=quality["plan"],
+            random_quality=quality["random dropping"],
+            passed_fraction=self._passed(keep),
+            offered=self.rows,
+            baselines={"newest first": quality["newest first"]},
+            by_size=sizes if len(steps) == 1 else {},
+            noise=_error(found["plan"] - found[rival], complete),
+            schedule=steps if isinstance(load, tuple) else (),
         )
-    return tuple(outcomes)
+
+    def _offered(self, load: Load, size: int, rows: int) -> BoolArray:
+        columns = {name: column[:rows] for name, column in self.columns.items()}
+        return rehearsal.shed(self.plan, "joins", columns, load, size=size)
+
+    def _quality(self, load: Load, size: int, rows: int) -> float:
+        """Return the quality at a batch size, of the first tuples."""
+        keep = self._offered(load, size, rows)
+        here = self.matches[0] < rows
+        utility = self.matches[2][here]
+        return _share(utility * keep.ravel()[self.place[here]], utility)
+
+    def _passed(self, keep: BoolArray) -> float:
+        """Return the share of all comparisons that a join makes by a mask."""
+        made = possible = 0
+        for a in range(0, self.rows, rehearsal.USUAL):
+            table = self._stored(a, min(a + rehearsal.USUAL, self.rows))
+            made += int(table[keep[a : a + rehearsal.USUAL]].sum())
+            possible += int(table.sum())
+        return made / possible if possible else 1.0
+
+    def _newest_first(self, steps: Sequence[float]) -> FloatArray:
+        """Return the share of each match that is found by comparing with the newest tuples."""
+        shares = np.zeros(self.matches[0].size)
+        edges = -(-np.arange(len(steps) + 1) * self.rows // len(steps))  # as rehearsal.along
+        for load, begin, end in zip(steps, edges[:-1], edges[1:], strict=True):
+            made = sum(
+                self._stored(a, min(a + rehearsal.USUAL, end)).sum(axis=0)
+                for a in range(begin, end, rehearsal.USUAL)
+            )
+            take = path.fill(np.arange(self.n), np.asarray(made, float), load * float(np.sum(made)))
+            low, high = np.searchsorted(self.matches[0], (begin, end))
+            shares[low:high] = take[self.place[low:high] % self.n]
+        return shares
+
+    def _totals(self, share: FloatArray | BoolArray) -> FloatArray:
+        """Return the utility that is found in every block, given the share of each match."""
+        block = self.matches[0] * BLOCKS // self.rows
+        return np.bincount(block, self.matches[2] * share, minlength=BLOCKS)
 
 
-def shed(plan: Plan, left: Tuples, right: Tuples, load: float) -> tuple[float, float]:
-    """Join two streams at a load by the code that nodes run; return utility and share compared."""
-    shedder = Shedder(plan, load, adapt=False)
-    shedder.push_pair(left, right)
-    return float(shedder.join.tally.utility[0]), shedder.counters.passed_fraction
+def _share(found: FloatArray, complete: FloatArray) -> float:
+    total = sorted_sum(complete)
+    return min(1.0, sorted_sum(found) / total) if total > 0 else 1.0
+
+
+def _error(gain: FloatArray, complete: FloatArray) -> float:
+    """Return the standard error of the gain over the total, from blocks.
+
+    >>> round(_error(np.array([1.0, 3.0]), np.array([10.0, 10.0])), 3)
+    0.1
+    """
+    total = float(complete.sum())
+    if total <= 0:
+        return 0.0
+    rest = gain - complete * float(gain.sum()) / total
+    return float(np.sqrt((rest**2).sum() * len(gain) / (len(gain) - 1))) / total
 
 
 def thinned(part: Tuples, load: float) -> Tuples:

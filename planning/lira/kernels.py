@@ -113,12 +113,6 @@ def decide(  # type: ignore[no-untyped-def]
         level = level_at(x, y, raster, x_low, y_low, per_x, per_y)
         node = nodes[slots[i]]
         report, at_lowest = node[3:8], node[8:13]
-        unknown = np.isnan(node[2])
-        px, py = predicted(report, t)
-        if not unknown:
-            believed_in = level_at(px, py, raster, x_low, y_low, per_x, per_y)
-            if limits[believed_in] < limits[level]:
-                level = believed_in
         limit = limits[level]
         may = True
         marked = marks.size > 0 and marks[i]
@@ -131,7 +125,7 @@ def decide(  # type: ignore[no-untyped-def]
                     share -= wanted
                     at_edge += 1
             may = (limit < edge and below > 0) or (limit <= edge and at_edge > 0)
-        if unknown:
+        if np.isnan(node[2]):
             if may or marked:
                 node[0], node[1], node[2] = x, y, t
                 renew(report, x, y, 0.0, 0.0, t)
@@ -156,8 +150,11 @@ def decide(  # type: ignore[no-untyped-def]
                     counts[CREDIT] = min(counts[CREDIT] + earned, savings * REPORT)
             if marked and 0 <= earned and counts[CREDIT] < REPORT:
                 marked = marks[i] = False
+            px, py = predicted(report, t)
             off = (x - px) ** 2 + (y - py) ** 2
-            wants = marked or off > limit * limit
+            # Whoever the server believes in a place errs there, wherever the node is.
+            least = min(limit, limits[level_at(px, py, raster, x_low, y_low, per_x, per_y)])
+            wants = marked or off > least * least
             counts[WANTED] += int(wants) - int(node[WAITS] > 0.0)
             if not wants:
                 node[WAITS] = 0.0
@@ -167,14 +164,14 @@ def decide(  # type: ignore[no-untyped-def]
             # moves is overdue: the others leave it what it needs.
             overdue = wants and (
                 (counts[DUE] + 1 - int(node[WAITS])) * earned > savings * REPORT
-                or off > max(far, limit) ** 2
+                or off > max(far, least) ** 2
             )
             if overdue and node[LATEST] != counts[PERIOD]:
                 node[LATEST] = counts[PERIOD]
                 counts[OVERDUE] += 1
             needs = REPORT
             if not overdue:
-                needs += int(reserve * (limit - lowest)) + REPORT * counts[OVERDUE]
+                needs += int(reserve * (least - lowest)) + REPORT * counts[OVERDUE]
             if marked or (wants and may and (earned < 0 or counts[CREDIT] >= needs)):
                 if earned >= 0:
                     counts[CREDIT] -= REPORT

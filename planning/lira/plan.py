@@ -9,6 +9,7 @@ it; mobile nodes that hold the levels follow a new z from a few bytes
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,8 +26,9 @@ from planning.lira.partition.regions import Partition
 from planning.lira.path import ThrottlerPath
 
 __all__ = ["Levels", "Plan", "PlanDocument", "Setting"]
-CORRECTIONS = 8
-CONVEX = 1e-10  # what a measured f may lie above its hull without :meth:`Plan.at` noticing
+EXACT = 1e-12  # how near :meth:`Plan.at` comes to the measured budget, and to its load
+STEEPNESS = 0.25, 2.0  # of f beyond Δmax: Δ to the power of minus this, at least and at most
+FURTHEST = 64.0  # times Δmax
 Levels = NDArray[np.uint8]
 
 
@@ -161,22 +163,41 @@ class Plan:
     def at(self, load: float) -> Setting:
         """Return the optimal setting at throttle fraction ``load``.
 
-        The path is exact for the convexified f; where the measured f lies above it the point is
-        moved down the path until the measured budget holds.
+        The path is exact for the convexified f; where the measured f lies above it, the point is
+        moved down the path to where the measured budget is met. As f may rise by chance, what counts
+        is the most that it reaches from a threshold on: so no throttler rises with the load.
         """
         z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
-        wanted = z
-        for _ in range(CORRECTIONS):
-            by_level = self._by_level(wanted)
-            spent = self._spent(by_level)
-            over = spent - z
-            if over <= 1e-9 or wanted <= self.floor:
-                break
-            wanted = max(wanted - 1.05 * over, 0.0)
+        by_level = self._by_level(self._affordable(z))
         by_level.flags.writeable = False
         throttlers = by_level[self.level]
         throttlers.flags.writeable = False
-        return Setting(z, throttlers, by_level, spent)
+        return Setting(z, throttlers, by_level, self._spent(by_level, self.curve.raw))
+
+    def _affordable(self, z: float) -> float:
+        """Return the highest load whose throttlers spend at most z, by secants and bisection."""
+
+        def over(load: float) -> float:
+            return self._spent(self._by_level(load), self._falling) - z
+
+        high, above = z, over(z)
+        if above <= EXACT:
+            return z
+        low, below = z, above
+        while below > 0.0 and low > 0.0:
+            high, above = low, below
+            low = max(z - 2.0 * (z - high + above), 0.0)
+            below = over(low)
+        halve = False
+        while below < -EXACT and high - low > EXACT:
+            middle = low + (0.5 if halve else below / (below - above)) * (high - low)
+            here = over(middle)
+            halve = not halve and max(middle - low, high - middle) > 0.5 * (high - low)
+            if here <= 0.0:
+                low, below = middle, here
+            else:
+                high, above = middle, here
+        return low
 
     def _by_level(self, z: float) -> FloatArray:
         """Return Δ per level; a level without weight follows the one below it."""
@@ -190,9 +211,15 @@ class Plan:
         before = np.searchsorted(used, np.arange(self.weight.size), side="right") - 1
         return used[np.maximum(before, 0)]
 
-    def _spent(self, by_level: FloatArray) -> float:
+    @cached_property
+    def _falling(self) -> FloatArray:
+        """The most that the measured f reaches from each threshold on."""
+        return np.maximum.accumulate(self.curve.raw[::-1])[::-1]
+
+    def _spent(self, by_level: FloatArray, values: FloatArray) -> float:
         total = float(self.weight.sum())
-        return float(self.weight @ self.curve(by_level)) / total if total > 0 else 0.0
+        each = np.interp(by_level, self.curve.thresholds, values)
+        return float(self.weight @ each) / total if total > 0 else 0.0
 
     def passed_fraction(self, load: float) -> float:
         """Return the expected share of all positions that is reported at throttle fraction z.
@@ -203,33 +230,30 @@ class Plan:
         z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
         return z * self.reports_per_position
 
-    @cached_property
+    @property
     def not_nested(self) -> tuple[int, ...]:
-        """Regions whose throttler may rise with z somewhere.
+        """Regions whose throttler may rise with z: none."""
+        return ()
 
-        On a convex f none does. Where the measured f lies above its hull, :meth:`at` steps down the
-        path by as much as the budget is exceeded, which is not always more for a lower z; then all
-        regions are named whose throttler depends on z.
+    def beyond(self, load: float) -> float:
+        """Return how far beyond Δmax throttlers must go at a load: as a multiple, 1 if not at all.
+
+        There f is taken to fall on as it does over the last half of its thresholds.
         """
-        curve = self.axis.curve
-        if (curve.raw - curve.hull).max() <= CONVEX:
-            return ()
-        return tuple(np.flatnonzero(self.at(0.0).throttlers > self.frame.low).tolist())
+        if load >= self.floor or not self.floor > 0.0:
+            return 1.0
+        half = float(self.curve(0.5 * self.frame.high))
+        steepness = min(max(math.log2(half / self.floor), STEEPNESS[0]), STEEPNESS[1])
+        return float(min((self.floor / max(load, 1e-9)) ** (1.0 / steepness), FURTHEST))
 
     def predicted_error(self, load: float) -> float:
         """Return the predicted mean position error E_P of query results, metres."""
         by_level = self.at(load).by_level
         each = np.interp(by_level, self.frame.thresholds, self.errors)
-        return float(self.inside @ each)
+        return float(self.inside @ each) * self.beyond(load)
 
     def predicted_quality(self, load: float) -> float:
-        """Return 1 − E_P/Δmax as predicted: 1 means nothing lost.
-
-        Below the lowest fraction that Δmax reaches, reports wait for their turn beyond any
-        threshold: there, nothing is promised where somebody looks.
-        """
-        if load < self.floor and self.inside.any():
-            return 0.0
+        """Return 1 − E_P/Δmax as predicted, at least 0: 1 means nothing lost."""
         return float(np.clip(1.0 - self.predicted_error(load) / self.frame.high, 0.0, 1.0))
 
     def summary(self) -> dict[str, Any]:

@@ -29,8 +29,8 @@ is a jump, which is reported without a velocity; positions outside the space use
 
 from __future__ import annotations
 
-import copy
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ from planning.errors import InvalidInput, check_between
 from planning.lira import kernels
 from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
 from planning.lira.memory import SHORTEST, Fleet
-from planning.lira.plan import Plan, Setting
+from planning.lira.plan import FURTHEST, Plan, Setting
 from planning.pacing import UNLIMITED
 from planning.shedder import BaseShedder, Decision, Draws, Measures
 
@@ -52,7 +52,6 @@ HORIZON = 4.0  # periods over which a past excess is made up for
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
 FAR = 1.0  # times Δmax: who is off by more is overdue
-BEYOND = 64.0  # times Δmax: the highest throttlers where Δmax sends too much
 SEVERAL = 0.63  # of so many reports due in a period, each is another node's if all report once
 Tracks = tuple[FloatArray, FloatArray, FloatArray]
 NOT_PLANNED = np.zeros(0, dtype=np.bool_)
@@ -232,7 +231,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         marks[np.flatnonzero(marks)[most:]] = False
         before: Any = None
         if most < len(slots):
-            learned = self._correction.copy(), self._seen, self._setting, self._limits
+            learned = copy(self._correction), self._seen, self._setting, self._limits
             before = fleet.nodes[slots], fleet.counts.copy(), fleet.period, learned
         keep, by_level = self._run(slots, columns, marks)
         wanted = int(np.count_nonzero(keep))
@@ -287,7 +286,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._plan = plan
         self._load = math.nan
         self._raster = plan.raster
-        self._correction = BudgetCorrection(1.0, floor=min(plan.floor, 1.0))
+        self._correction = BudgetCorrection(1.0)
         frame = plan.frame
         width, height = frame.cell_size
         x_low, y_low, _, _ = frame.bounds
@@ -302,12 +301,13 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     def _follow(self, load: float) -> None:
         """Follow the plan's throttlers at a load, in single precision.
 
-        Where these cannot reach it, the run-time correction raises them all beyond Δmax.
+        Where these cannot reach it, the run-time correction raises them all beyond Δmax, in
+        proportion: fewer wait, and for less long.
         """
-        reached = load if self._plain else max(load, self._correction.floor)
+        reached = load if self._plain else max(load, min(self._plan.floor, 1.0))
         setting = self._plan.at(reached)
-        limits = setting.by_level * (reached / load if 0.0 < load < reached else 1.0)
-        limits = limits.astype(np.float32).astype(np.float64)
+        beyond = min(reached / max(load, 1e-9), FURTHEST)
+        limits = (setting.by_level * beyond).astype(np.float32).astype(np.float64)
         if not (limits >= 0.0).all():
             raise InvalidInput("throttlers must be numbers of at least 0, got NaN")
         self._setting, self._limits = setting, limits
@@ -354,15 +354,12 @@ class BudgetCorrection:
     ----------
     throttle_fraction
         z, the wanted fraction.
-    floor
-        The smallest fraction that the plan can reach. Below it, what is asked for says how far
-        throttlers are raised beyond Δmax: in proportion, at most to ``BEYOND`` times.
 
     Examples
     --------
     If a plan always sends a tenth too much, it is asked for less and the sum comes out right:
 
-    >>> correction = BudgetCorrection(0.5, floor=0.2)
+    >>> correction = BudgetCorrection(0.5)
     >>> sent = 0.0
     >>> for _ in range(50):
     ...     kept = 1000 * correction.load * 1.1
@@ -372,8 +369,7 @@ class BudgetCorrection:
     (0.5, 0.455)
     """
 
-    def __init__(self, throttle_fraction: float, *, floor: float = 0.0) -> None:
-        self.floor = check_between("floor", floor, 0.0, 1.0)
+    def __init__(self, throttle_fraction: float) -> None:
         self._bias = 1.0
         self._periods = 0
         self._excess = 0.0
@@ -421,12 +417,7 @@ class BudgetCorrection:
         """Return the load that the plan is asked for to get a throttle fraction."""
         if throttle_fraction >= 1.0:
             return 1.0
-        asked = (throttle_fraction - self._repaid) / self._bias
-        return min(max(asked, self.floor / BEYOND), 1.0)
-
-    def copy(self) -> BudgetCorrection:
-        """Return one that knows the same."""
-        return copy.copy(self)
+        return min(max((throttle_fraction - self._repaid) / self._bias, 0.0), 1.0)
 
     def _add_up(self, due: float) -> None:
         """Add what was wanted and asked for since the last change of z in this period."""

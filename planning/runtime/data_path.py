@@ -31,6 +31,7 @@ from planning.runtime.uniform import Uniform
 from planning.shedder import Decision
 
 Fallback = Literal["pass", "uniform"]
+NUMBERS = frozenset((float, int))
 log = logging.getLogger(__name__)
 
 
@@ -148,8 +149,9 @@ class DataPath:
         if self._direct:
             with self._lock, suppress(Exception):  # whatever fails is counted on the way of a batch
                 self._take_over()
-                if self._is_plain(item):
-                    return self._one(item)
+                plain = self._plain(item)
+                if plain is not None:
+                    return self._one(plain)
         keep = self._offer([item], weighted=False).keep
         return keep[0] if keep.ndim > 1 else bool(keep[0])
 
@@ -192,20 +194,16 @@ class DataPath:
         counters.swaps += 1
         self.client.report_swap()
 
-    def _is_plain(self, item: Any) -> bool:
-        """Whether the family's own way with single items will do."""
+    def _plain(self, item: Any) -> tuple[float, ...] | None:
+        """Return an item's numbers if the family's own way with single items will do, else None."""
         self.counters.expired = int(self.client.expired)
         if self._shedder is None or self._shedder.parts or self._shadow or self.counters.expired:
-            return False
+            return None
         names = self._schema.columns
-        if type(item) is dict:
-            item = tuple(item.get(name) for name in names)
+        values: Any = tuple(map(item.get, names)) if type(item) is dict else item
         # Anything but numbers is read as a batch, where it can be refused and counted.
-        return (
-            type(item) is tuple
-            and len(item) == len(names) > 0
-            and all(type(value) is float or type(value) is int for value in item)
-        )
+        plain = type(values) is tuple and len(values) == len(names) > 0
+        return values if plain and NUMBERS.issuperset(map(type, values)) else None
 
     def _one(self, item: Any) -> bool:
         assert self._shedder is not None

@@ -10,18 +10,17 @@ from typing import Any
 from planning.errors import InvalidInput, check_between
 from planning.runtime.throttle import Throttle, positive
 
-
-STEPS = 10
-"""How often within a period rates are estimated anew."""
-MEMORY = 0.25
-"""Of an estimate, in periods."""
+MEMORY = (0.02, 0.1)
+"""Bounds on the memory of an estimate, in periods."""
+ENOUGH = 100
+"""Items that an estimate rests on, if its memory is not at a bound."""
 
 
 class RateMonitor(Throttle):
     """Rates by input, predicted with head room, as FIT's plans want them.
 
     A rate is an exponential mean of what has arrived, the batch at hand included, with a memory of
-    a quarter of a period: what passes within a period then fits its rates, although they change
+    a tenth of a period: what passes within a period then fits its rates, although they change
     from one to the next. Added are ``head_room`` times the root of the mean square by which the
     last periods differed from what was predicted while they lasted. Time counts between batches
     that hold something of an input, so batches of any length, from many in a period to one for
@@ -57,7 +56,7 @@ class RateMonitor(Throttle):
         *,
         period_s: float = 1.0,
         periods: int = 10,
-        head_room: float = 2.0,
+        head_room: float = 1.0,
         uniform_share: float = 1.0,
     ) -> None:
         if periods < 3:
@@ -68,42 +67,60 @@ class RateMonitor(Throttle):
         self.uniform_share = check_between("uniform_share", uniform_share, 0.0, 1.0)
         self.load: Mapping[str, float] = {}
         self._began_s: float | None = None  # of the step
+        self._last_s = 0.0
         self._age_s = 0.0
+        self._memory_s = MEMORY[1] * self.period_s
         self._counts: dict[str, float] = {}  # of the step
         self._rates: dict[str, float] = {}
-        self._whole = (0.0, {}, {})  # of the period: seconds, items, items predicted
-        self._errors: dict[str, deque[float]] = {}
+        self._passed_s = 0.0  # of the period
+        self._missed: dict[str, float] = {}  # items of the period that were not predicted
+        self._squares: dict[str, deque[float]] = {}
+        self._room: dict[str, float] = {}
 
     def before(self, now_s: float, offered: Any) -> Mapping[str, float]:
         """Return the rates for a batch of ``offered`` items by input."""
         if not any(offered.values()):
             return self.load
         if self._began_s is None:  # nobody knows how long it took to come
-            self._began_s = now_s
+            self._began_s = self._last_s = now_s
             self.load = {name: count / self.period_s for name, count in offered.items()}
             return self.load
         for name, count in offered.items():
             self._counts[name] = self._counts.get(name, 0.0) + count
         elapsed_s = now_s - self._began_s
-        if elapsed_s * STEPS >= self.period_s * (1.0 - 1e-9):
+        if elapsed_s >= self._memory_s / 2.0:
             self._step(min(elapsed_s, self.periods * self.period_s))
             self._began_s = now_s
         else:
             seen = {name: count / self.period_s for name, count in self._counts.items()}
             if any(rate > self.load.get(name, -1.0) for name, rate in seen.items()):
-                self.load = self.load | {n: max(self.load.get(n, 0.0), r) for n, r in seen.items()}
+                self.load = {**self.load, **{n: max(self.load.get(n, 0.0), seen[n]) for n in seen}}
+        self._compare(now_s - self._last_s, offered)
+        self._last_s = now_s
         return self.load
+
+    def _compare(self, elapsed_s: float, offered: Mapping[str, float]) -> None:
+        """Learn by how much what came in a period differs from what was believed meanwhile."""
+        for name, count in offered.items():
+            believed = self._rates.get(name, 0.0) * elapsed_s
+            self._missed[name] = self._missed.get(name, 0.0) + count - believed
+        self._passed_s += elapsed_s
+        if self._passed_s < self.period_s * (1.0 - 1e-9):
+            return
+        for name, missed in self._missed.items():
+            squares = self._squares.setdefault(name, deque(maxlen=self.periods))
+            squares.append((missed / self._passed_s) ** 2)
+            self._room[name] = self.head_room * math.sqrt(math.fsum(squares) / len(squares))
+        self._missed, self._passed_s = {}, 0.0
 
     def _step(self, elapsed_s: float) -> None:
         """Take what has arrived into the estimates."""
         self._age_s += elapsed_s
-        memory_s = MEMORY * self.period_s
-        weight = math.expm1(-elapsed_s / memory_s) / math.expm1(-self._age_s / memory_s)
+        weight = math.expm1(-elapsed_s / self._memory_s) / math.expm1(-self._age_s / self._memory_s)
         for name, count in self._counts.items():
-            rate = self._rates.get(name, 0.0)
+            rate = self._rates.setdefault(name, count / elapsed_s)
             self._rates[name] = rate + weight * (count / elapsed_s - rate)
         self._counts = dict.fromkeys(self._counts, 0.0)
-        self.load = {n: rate + self._room(n) for n, rate in self._rates.items()}
-
-    def _room(self, name: str) -> float:
-        return 0.0
+        short, long = (bound * self.period_s for bound in MEMORY)
+        self._memory_s = min(max(ENOUGH / (sum(self._rates.values()) or 1.0), short), long)
+        self.load = {name: rate + self._room.get(name, 0.0) for name, rate in self._rates.items()}

@@ -17,7 +17,7 @@ CARRY = np.uint64(pacing.ONE_BITS)
 UNIT = float(pacing.ONE)
 ONE = np.int64(pacing.ONE)
 BLOCK = 8
-"""Tuples between two looks at the ledger."""
+"""Tuples between two looks at the ledger, at most."""
 LEVELS = 33
 """Settings between which the debt decides."""
 PLANNED = LEVELS // 2
@@ -25,7 +25,7 @@ PLANNED = LEVELS // 2
 # Columns of ``state``, and places in ``control`` and ``ledger``.
 CREDIT, OFFERED, CUT = 0, 1, 2
 LOAD, FAIRNESS, CEILING, LOWEST = 0, 1, 2, 3
-DEBT, DUE, MOST, LEAST, SINCE, SPAN, LEVEL = 0, 1, 2, 3, 4, 5, 6
+DEBT, DUE, MOST, LEAST, SINCE, EVERY, SPAN, LEVEL = 0, 1, 2, 3, 4, 5, 6, 7
 _inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 """For functions that only compiled code calls: without a way in from Python they compile sooner."""
 
@@ -52,6 +52,8 @@ def decide(
         _settle_keyed(places, exact, draws, state, forced, keep, weight, pending)
         begin = n
     while True:
+        if ledger[SINCE] == ledger[EVERY]:
+            ledger[SINCE] = 0
         if ledger[SINCE] == 0:
             _look(ledger)
         level = np.uint64(ledger[LEVEL])
@@ -59,14 +61,14 @@ def decide(
             _set_level(level, control, path, levels)
         if begin == n:
             break
-        end = begin + np.uint64(BLOCK - ledger[SINCE])
+        end = begin + np.uint64(ledger[EVERY] - ledger[SINCE])
         end = end if end < n else n
         steps = levels[level]
         if forced.size or weight.size:
             _settle(places, state, ledger, steps, exact, forced, keep, weight, pending, begin, end)
         else:
             _settle_plain(places, state, ledger, steps, keep, begin, end)
-        ledger[SINCE] = (ledger[SINCE] + np.int64(end - begin)) % BLOCK
+        ledger[SINCE] += np.int64(end - begin)
         begin = end
 
 

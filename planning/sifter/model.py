@@ -20,7 +20,7 @@ import numpy as np
 
 from planning import batches
 from planning.arrays import FloatArray, IntArray, frozen, frozen_ints
-from planning.batches import Batch
+from planning.batches import Batch, number_or_nan
 from planning.errors import InvalidInput
 from planning.families import Definition
 
@@ -116,13 +116,13 @@ class Space:
     def coordinates(self, axis: int, values: Sequence[Any] | Any) -> FloatArray:
         """Return one attribute's values as coordinates; categories become their codes."""
         array = np.asarray(values)
-        if array.dtype.kind in "biuf":
-            return array.astype(np.float64, copy=False)
+        if array.dtype.kind in "biufmM":
+            return batches.numbers(array)
+        read = array.tolist()
         if self.axes[axis].kind == "category":
             code = self.codes[axis]
-            read = [code.get(x) if isinstance(x, str) else x for x in array.tolist()]
-            return np.array([number_or_nan(c) for c in read], dtype=np.float64)
-        return np.array([number_or_nan(value) for value in array.tolist()], dtype=np.float64)
+            read = [code.get(x) if isinstance(x, str) else x for x in read]
+        return np.array([number_or_nan(value) for value in read], dtype=np.float64)
 
     def column(self, axis: int, batch: Batch) -> FloatArray:
         """Return one attribute of a batch as coordinates; refuse numbers without a single one.
@@ -150,14 +150,6 @@ def _axis(attribute: Attribute) -> Axis:
     elif attribute.type == "float":
         high = float(np.nextafter(high, np.inf))
     return Axis(attribute.name, attribute.type, float(low), float(high), tuple(attribute.values))
-
-
-def number_or_nan(value: Any) -> float:
-    """Return a number, NaN where there is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

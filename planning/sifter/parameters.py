@@ -56,7 +56,7 @@ class Parameters(FamilyParameters):
     )
     budget_tolerance: float = Field(
         default=0.01,
-        ge=0,
+        ge=0.001,
         le=1,
         description="By how much of it any 10,000 tuples in a row may exceed their budget of z. "
         "More room keeps more of what matters where it comes in bursts.",

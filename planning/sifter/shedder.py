@@ -105,14 +105,12 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     ) -> None:
         self.start = start
         self.fleet = fleet
-        self._own = 0
+        self._own = self._seen = 0
+        self._begun = False
         self._corrects = correct
         self._control = np.zeros(4)
-        self._ledger = np.zeros(7, dtype=np.int64)
+        self._ledger = np.zeros(8, dtype=np.int64)
         super().__init__(plan, load)
-        if correct:
-            # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
-            self._ledger[kernels.DEBT] = self._tolerated()
         self._set_level()
 
     @property
@@ -162,12 +160,24 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     def _bound(self) -> None:
         """Set the ledger's bounds for the load; a debt that is above them must not grow."""
         ledger, z, stray = self._ledger, self._setting.load, self._tolerated()
+        if self._corrects and not self._has_begun():
+            # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
+            ledger[kernels.DEBT] = stray
         ledger[kernels.DUE] = round(z * ONE)
         most = max(stray, int(ledger[kernels.DEBT])) if z < 1.0 else UNBOUNDED
         ledger[[kernels.MOST, kernels.LEAST]] = most, -stray
-        ledger[kernels.SPAN] = 2 * stray if self._corrects and 0.0 < z < 1.0 else 0
+        ledger[kernels.SPAN] = span = 2 * stray if self._corrects and 0.0 < z < 1.0 else 0
+        ledger[kernels.SINCE] = 0
+        ledger[kernels.EVERY] = max(1, min(kernels.BLOCK, span // (4 * ONE))) if span else BUFFER
         self._levels[:, -1] = 0
         self._single.forget()
+
+    def _has_begun(self) -> bool:
+        """Tell whether any tuple has come at a load below 1, called before the load changes."""
+        seen = int(self._state[:, kernels.OFFERED].sum())
+        self._begun |= seen > self._seen and bool(self._ledger[kernels.DUE] < ONE)
+        self._seen = seen
+        return self._begun
 
     def _tolerated(self) -> int:
         """Return how far the ledger may stray: half of the tolerance up, half of it down."""
@@ -181,7 +191,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Take over the budget; and credits, if the regions are the same, else they start anew."""
         old._single.flush()
         self._single.flush()
-        self._own = old._own
+        self._own, self._begun = old._own, old._has_begun()
         self._ledger[kernels.DEBT] = old._ledger[kernels.DEBT]
         if self._plan.partition.same(old._plan.partition):
             credits = old._state[:, kernels.CREDIT] & np.uint64(ONE - 1)

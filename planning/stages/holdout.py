@@ -1,14 +1,12 @@
 """Which rows are held out for the gate: the same ones in memory and on Spark, however they lie.
 
 Rows are told apart by their values, their file and their place in it, so that copies of a row fall
-on both sides. Where the order of rows matters, the newest ones are held out instead: the plan is
-then tried on what followed the rows that it was made from.
+on both sides. Where the order of rows matters, the newest ones of the stream, or of each of several
+parts of it, are held out instead: stretches without gaps.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,12 +22,12 @@ ROW_BITS = 40
 BINS = 4096
 
 
-class Edge(NamedTuple):
-    """Where the newest rows begin: a bin of the times between the lowest and the highest."""
+class Times(NamedTuple):
+    """Which bins of the times between the lowest and the highest are held out."""
 
     low: float
     high: float
-    bin: int
+    held: BoolArray
 
 
 class Landed(NamedTuple):
@@ -55,53 +53,63 @@ class Holdout:
     >>> from planning.examples import demo_definition
     >>> Holdout.of(demo_definition("lira")).by, Holdout.of(demo_definition("joins")).clock
     (('object_id',), 'time_s')
-    >>> newest = Holdout(0.25, (), "time", newest=True)
-    >>> edge, times = newest.edge_of(np.arange(8.0)), np.array([7.0, 1.0, 6.0, 5.0])
-    >>> newest.chosen({"time": times}, Landed(times, times, (), ()), edge).tolist()
-    [True, False, True, False]
+    >>> newest, halves = (Holdout(0.25, (), "time", parts) for parts in (1, 2))
+    >>> at = np.arange(8.0)
+    >>> landed = Landed(at, at, (), ())
+    >>> newest.chosen({"time": at}, landed, newest.times_of(at)).nonzero()[0].tolist()
+    [6, 7]
+    >>> halves.chosen({"time": at}, landed, halves.times_of(at)).nonzero()[0].tolist()
+    [3, 7]
     """
 
     share: float
     by: tuple[str, ...]
     clock: str | None
-    newest: bool
+    parts: int
+    """Of how many parts of the stream the newest rows are held out; 0: rows anywhere."""
 
     @classmethod
     def of(cls, definition: StreamDefinition) -> Holdout:
         """Return what a definition asks for."""
         gate = definition.gate
-        newest = gate.holdout_from == "end"
-        clock = next(iter(gate.holdout_by), definition.parameters.clock) if newest else None
+        parts = gate.holdout_parts if gate.holdout_from == "end" else 0
+        clock = next(iter(gate.holdout_by), definition.parameters.clock) if parts else None
         texts = {a.name for a in definition.attributes if a.type in ("category", "text")}
         clock = None if clock in texts else clock
-        return cls(gate.holdout, gate.holdout_by, clock, newest)
+        return cls(gate.holdout, gate.holdout_by, clock, parts)
 
-    def edge_of(self, times: FloatArray) -> Edge | None:
-        """Return where the newest rows begin, if the rows have times that differ."""
+    def times_of(self, times: FloatArray) -> Times | None:
+        """Return which times are held out, if the rows have times that differ."""
         known = times[np.isfinite(times)]
         if not known.size:
             return None
         low, high = float(known.min()), float(known.max())
-        return self.edge(low, high, np.bincount(bins(known, low, high), minlength=BINS))
+        return self.times(low, high, np.bincount(bins(known, low, high), minlength=BINS))
 
-    def edge(self, low: float, high: float, counts: Sequence[int] | IntArray) -> Edge | None:
-        """Return where the newest rows begin, given how many rows each bin of times has."""
-        newer = np.cumsum(np.asarray(counts)[::-1])[::-1]
-        starts = np.flatnonzero((newer > 0) & (newer < newer[0]))
-        if not starts.size:
+    def times(self, low: float, high: float, counts: IntArray) -> Times | None:
+        """Return which times are held out, given how many rows each bin of them has."""
+        filled = np.flatnonzero(counts)
+        if filled.size < 2:
             return None
-        aimed = np.abs(newer[starts] - self.share * newer[0])
-        return Edge(low, high, int(starts[np.argmin(aimed)]))
+        ends = np.cumsum(counts)
+        # A bin is as far along the stream as the middle of its rows.
+        held = self._at_an_end((ends - counts / 2.0) / ends[-1])
+        held[filled[0]], held[filled[-1]] = False, True
+        return Times(low, high, held)
 
-    def chosen(self, columns: Columns, landed: Landed, edge: Edge | None) -> BoolArray:
+    def _at_an_end(self, along: FloatArray) -> BoolArray:
+        """Return whether places, as fractions of the stream, are at the end of their part."""
+        return np.asarray(along * self.parts % 1.0 >= 1.0 - self.share)
+
+    def chosen(self, columns: Columns, landed: Landed, times: Times | None) -> BoolArray:
         """Return which rows are held out."""
-        if edge is not None and self.clock is not None:
-            return bins(np.asarray(columns[self.clock]), edge.low, edge.high) >= edge.bin
+        if times is not None and self.clock is not None:
+            places = bins(np.asarray(columns[self.clock]), times.low, times.high)
+            return (places >= 0) & times.held[places]
         if self.by:
             return in_holdout(stable_keys([columns[name] for name in self.by]), self.share)
-        if self.newest:
-            first = [math.ceil((1.0 - self.share) * rows) for rows in landed.lengths]
-            return np.asarray(landed.row >= np.array(first)[landed.file])
+        if self.parts:
+            return self._at_an_end((landed.row + 0.5) / np.array(landed.lengths)[landed.file])
         digests = np.array(landed.digests, dtype=object)[landed.file]
         return in_holdout(stable_keys([*columns.values(), digests, landed.row]), self.share)
 

@@ -129,8 +129,10 @@ def _newest_s(columns: Columns, definition: StreamDefinition) -> float | None:
 
 def _held_out(columns: Columns, landed: Landed, definition: StreamDefinition) -> BoolArray:
     holdout = Holdout.of(definition)
-    edge = holdout.edge_of(columns[holdout.clock].astype(np.float64)) if holdout.clock else None
-    return holdout.chosen(columns, landed, edge)
+    times = None
+    if holdout.clock:
+        times = holdout.times_of(columns[holdout.clock].astype(np.float64))
+    return holdout.chosen(columns, landed, times)
 
 
 def _write(folder: UPath, columns: Columns) -> None:

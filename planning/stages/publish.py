@@ -61,7 +61,7 @@ def publish(
         inputs=_inputs(run, definition),
         parameters=definition.model_dump(mode="json")["parameters"],
         predicted=[
-            {"load": o["load"], **promise(o["quality"])._asdict()}
+            {"load": o["load"], **promise(o["quality"])._asdict(), "model": o["predicted_quality"]}
             for o in verdict["outcomes"]
             if not o["schedule"]
         ],

@@ -27,8 +27,8 @@ def shedding_order(deviations: ArrayLike) -> tuple[int, ...]:
 
 def nested_schemes(source: Source) -> Part:
     """Return the paper's nested schemes: attributes shed one by one, least deviation first."""
-    sent_or_never = source.menu.periodic()
-    costs, losses = source.table(1, sent_or_never)
+    (mode,) = source.modes()
+    costs, losses = source.table(mode)
     items = source.stream.items
     order = shedding_order([source.profile.attributes[j].deviation for j in items])
     shed = np.zeros((len(items) + 1, len(items)), dtype=np.uint8)
@@ -36,7 +36,7 @@ def nested_schemes(source: Source) -> Part:
         shed[step + 1 :, item] = 1
     shed = shed[::-1]
     columns = np.arange(len(items))
-    table = (len(items), len(sent_or_never))
+    table = (len(items), len(mode.options))
     weight = np.array(costs, dtype=np.int64).reshape(table)[columns, shed].sum(axis=1)
     loss = np.array(losses, dtype=np.float64).reshape(table)[columns, shed].sum(axis=1)
-    return source.part(Frontier(weight, loss, shed), 1, sent_or_never)
+    return source.part(Frontier(weight, loss, shed), mode)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, frozen
-from planning.attributes import cycles, model
+from planning.attributes import cycles, kernels, model
 from planning.attributes.cycles import CycleIdentifier
 from planning.attributes.statistics import sums
 from planning.attributes.statistics.profile import AttributeProfile, Statistics, StreamProfile
@@ -62,6 +62,13 @@ class TupleFormat:
     def numeric(self) -> BoolArray:
         """Which attributes are compared as numbers."""
         return np.array([kind == "number" for kind in self.kinds], dtype=np.bool_)
+
+    def roles(self, cycle: CycleIdentifier, parameters: Parameters) -> IntArray:
+        """Return which attributes may be shed, and which are kept and followed."""
+        named = {*cycle.cid, parameters.stream_attribute}
+        costs = [n not in named and size != 0 for n, size in zip(self.names, self.sizes, strict=True)]
+        kept = np.isin(self.names, parameters.must_keep)
+        return np.where(costs, np.where(kept, kernels.FOLLOWED, kernels.SHEDDABLE), kernels.KEPT)
 
     def measured_sizes(self, columns: Mapping[str, Encoded]) -> tuple[int, ...]:
         """Return bytes per value; text counts its mean length, rounded up."""
@@ -166,8 +173,9 @@ def _profile_stream(
     numeric = layout.numeric
     spreads = [sums.spread(block, numeric, sums.LAGS) for block in blocks]
     scales = sums.combine(spreads, numeric)
+    role = layout.roles(cycle, parameters)
     bands = [
-        sums.band_sums(block, numeric, scales.scale, parameters.refresh_reports)
+        sums.band_sums(block, numeric, role, scales.scale, parameters.refresh_reports)
         for block in blocks
     ]
     window = matrix[-min(rows, window_of(cycle, parameters)) :]
@@ -200,15 +208,15 @@ def assemble(
     cycle: CycleIdentifier,
     layout: TupleFormat,
     scales: sums.Scales,
-    bands: Sequence[tuple[FloatArray, FloatArray]],
+    bands: Sequence[FloatArray],
     reports: int,
     window: FloatArray,
     sizes: Sequence[int],
     parameters: Parameters,
 ) -> StreamProfile:
     """Put a stream's profile together from the sums over its entities."""
-    sent = np.sum([s for s, _ in bands], axis=0) / max(reports, 1)
-    error = np.sum([e for _, e in bands], axis=0) / max(reports, 1)
+    total = np.sum(bands, axis=0) / max(reports, 1)
+    sent, error = total[:, : len(layout.names)], total[:, len(layout.names) : -1]
     attributes = []
     for j, attribute in enumerate(layout.names):
         if layout.kinds[j] == "number":
@@ -223,4 +231,4 @@ def assemble(
                 frozen(sent[:, j]), frozen(error[:, j]),
             )  # fmt: skip
         )
-    return StreamProfile(name, tuples, entities, cycle, tuple(attributes))
+    return StreamProfile(name, tuples, entities, cycle, tuple(attributes), frozen(total[:, -1]))

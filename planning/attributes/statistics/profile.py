@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -53,6 +53,8 @@ class StreamProfile:
     entities: int
     cycle: CycleIdentifier
     attributes: tuple[AttributeProfile, ...]
+    band_tuples: FloatArray = field(default_factory=lambda: frozen([]))
+    """Fraction of the reports with anything due when all dead bands are equal, per band."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

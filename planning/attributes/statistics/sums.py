@@ -109,11 +109,16 @@ def combine(blocks: Sequence[Spread], numeric: BoolArray) -> Scales:
 
 
 def band_sums(
-    block: FloatArray, numeric: BoolArray, scale: FloatArray, refresh: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return (values sent, error) per dead band and attribute of one block."""
-    sent, error = kernels.dead_band_sums(block, numeric, scale, np.array(BANDS), refresh)
-    return sent, error
+    block: FloatArray, numeric: BoolArray, role: IntArray, scale: FloatArray, refresh: int
+) -> FloatArray:
+    """Return (values sent, error) per dead band and attribute, and tuples sent, of one block.
+
+    The last column of a matrix with one row per band is the tuples.
+    """
+    sent, error, tuples = kernels.dead_band_sums(
+        block, numeric, role, scale, np.array(BANDS), refresh
+    )
+    return np.column_stack([sent, error, tuples])
 
 
 def hold_error(lags: Sequence[int], lag_error: FloatArray, period: int) -> float:

@@ -123,6 +123,11 @@ class Flows:
     outputs: FloatArray  # tuples/s per output
     throughput: FloatArray  # weighted sum of the outputs
 
+    def use(self, network: QueryNetwork) -> FloatArray:
+        """Return the share of every server's and every link's capacity."""
+        bandwidths = np.array([link.capacity for link in network.links])
+        return np.hstack([self.loads / network.capacities, self.links / bandwidths])
+
 
 def flows(network: QueryNetwork, rates: FloatArray, drops: FloatArray) -> Flows:
     """Push rates through the network with drop fractions per arc.

@@ -6,17 +6,22 @@ compiled look-up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.network import QueryNetwork
+from planning.fit.network.graph import Flows
 from planning.fit.simplex.shedding import SheddingProgram, shedding_program
 
 if TYPE_CHECKING:
     from planning.fit.path.selection import Selector
 
+Answer = Callable[[FloatArray], FloatArray]
 FEASIBLE = -1
 INNER = -2
 MATCH = 1e-9
@@ -117,3 +122,15 @@ class Part:
         from planning.fit.path.selection import selector
 
         return selector(self.program, self.table)
+
+    def flows(self, rates: FloatArray, answer: Answer | None = None) -> Flows:
+        """Return what the fragment does at rows of rates in units of ``max_rate``.
+
+        ``answer`` gives the drop fractions of the selector's arcs, the selector itself by default.
+        """
+        drops = np.zeros((len(rates), len(self.network.arcs)))
+        found = (answer or self.selector.drops)(rates)
+        for arc, column in zip(self.selector.arcs, found.T, strict=True):
+            if arc:
+                drops[:, self.network.arc_index[arc]] = column
+        return self.network.evaluate_many(rates * self.program.max_rates, drops)

@@ -163,6 +163,11 @@ def enumerate_regions(program: SheddingProgram, limit: int = 20_000) -> Critical
         if not search.covered(probe):
             search.add(search.moved(search.origin, probe))
             search.walk()
+    if not search.rules:
+        raise RegionLimit(
+            f"critical regions of network {program.network.name!r} must be wider than rounding, "
+            "all are narrower; lower max_rate or plan with simplex"
+        )
     return _tables(program, search)
 
 

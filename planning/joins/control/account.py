@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from planning.arrays import FloatArray
+from planning.arrays import BoolArray, FloatArray
 from planning.joins.model import Windows
 
 SMOOTHING = 0.2  # weight of the newest tick in running means
@@ -85,28 +85,48 @@ class Ticks:
     def cut(
         self, time: FloatArray, slot_s: float | None = None
     ) -> tuple[FloatArray, list[tuple[int, bool]]]:
-        """Return the clock at every tuple, and the ends of the runs: is there a tick after it?
+        """Return the clock at every tuple, and the ends of runs, each with whether a tick follows.
+
+        With ``slot_s`` a run also ends with its slot of time.
 
         >>> ticks = Ticks(1.0, Windows((20, 20), 4))
         >>> ticks.cut(np.arange(40) / 16)[1], ticks.cut(np.arange(40, 50) / 16)[1]
         ([(16, True), (32, True), (40, False)], [(8, True), (10, False)])
         """
-        distance = (time - self._windows.origin_s) / self._windows.basic_window_s
-        usable = np.abs(distance) < FARTHEST  # False for NaN
-        self._set_back(time[usable])
-        clock = np.maximum.accumulate(np.where(usable, time, -np.inf), initial=self._now)[1:]
-        ends: list[tuple[int, bool]] = []
-        with np.errstate(invalid="ignore"):
-            ticks = np.floor((clock - self._windows.origin_s) / self._tick_s)
-            slots = ticks if slot_s is None else np.floor(clock / slot_s)
-            edges = np.flatnonzero((np.diff(ticks, prepend=self._tick) > 0)
-                                   | (np.diff(slots, prepend=slots[:1]) > 0))
-        begin = 0
-        for edge in edges.tolist():
-            new = ticks[edge] > self._tick and self._since + edge - begin >= LEAST
-            if edge > begin and (new or slot_s is not None):
-                ends.append((edge, bool(new)))
-                self._since, begin = self._since + edge - begin, edge
-            if new:
-                self._tick, self._since = float(ticks[edge]), 0
-        return clock, ends
+        origin, basic = self._windows.origin_s, self._windows.basic_window_s
+        usable = np.abs((time - origin) / basic) < FARTHEST  # False for NaN
+        known = np.where(usable, time, -np.inf)
+        clock = np.maximum(np.maximum.accumulate(known), self._now)
+        back = self._set_back(usable, known < clock - max(self._windows.window_s))
+        if back is not None:
+            before, ends = self.cut(time[:back], slot_s)
+            self._now, self._tick, self._behind = -np.inf, -np.inf, 0
+            after, more = self.cut(time[back:], slot_s)
+            return np.concatenate((before, after)), ends + [(back + k, tick) for k, tick in more]
+        ticks, ends, first = np.floor((clock - origin) / self._tick_s), [], 0
+        while True:
+            later = int(np.searchsorted(ticks, self._tick, side="right"))
+            end = max(later, first + LEAST - self._since)
+            if end >= len(time):
+                break
+            ends.append((end, True))
+            self._tick, self._since, first = float(ticks[end]), 0, end
+        self._since += len(time) - first
+        if slot_s is not None:
+            decided = {end for end, _ in ends}
+            edges = (np.flatnonzero(np.diff(np.floor(clock / slot_s))) + 1).tolist()
+            ends += [(end, False) for end in edges if end not in decided]
+        if len(time):
+            self._now = float(clock[-1])
+            ends.append((len(time), False))
+        return clock, sorted(ends)
+
+    def _set_back(self, usable: BoolArray, behind: BoolArray) -> int | None:
+        """Return the tuple at which the clock starts over: the last of many behind the windows."""
+        run = self._behind
+        for k in np.flatnonzero(usable).tolist() if behind[usable].any() else ():
+            run = run + 1 if behind[k] else 0
+            if run >= LATE_RUN:
+                return int(k)
+        self._behind = run if behind[usable].any() else 0
+        return None

@@ -77,7 +77,7 @@ class View:
     elapsed_s: float  # since the last tick
     arrived: FloatArray  # [2, Z] tuples that arrived since
     waiting: FloatArray  # [2, Z] tuples in the input buffers
-    populations: IntArray  # [2, n]
+    populations: IntArray | FloatArray  # [2, n]
     hits: IntArray  # [2, 2, n, Z, Z] found since
     comparisons: IntArray  # [2, 2, n, Z] made since
     available: float  # comparisons affordable until the next tick
@@ -163,8 +163,7 @@ class Controller:
         self.estimate.update(view.hits, view.comparisons, view.elapsed_s)
         if self.watch and plan is not None:
             self.drift.update(view.hits, view.comparisons, view.elapsed_s)
-        self._follow(view)
-        volumes = self._demand(view) if share is None else self._mixture(view)
+        volumes = self._demand(view) if share is None else self.mixture(view)
         total = float(volumes.sum())
         affordable = view.available if share is None else share * total
         if share == 1.0 or (share is None and total <= affordable):
@@ -204,13 +203,15 @@ class Controller:
         slow = min(1.0, view.elapsed_s / max(self.windows.window_s))
         self._usual = seen if not self._usual.any() else (1 - slow) * self._usual + slow * seen
 
-    def _mixture(self, view: View) -> FloatArray:
+    def mixture(self, view: View) -> FloatArray:
         """Comparisons with every basic window at the usual mixture of tuples, whatever the rate."""
+        self._follow(view)
         usual = self._usual if self._usual.any() else np.ones(self._usual.shape)
         return usual[::-1, :, None] * view.populations[:, None, :].astype(np.float64)
 
     def _demand(self, view: View) -> FloatArray:
         """Comparisons that the tuples of the next tick would make with every basic window."""
+        self._follow(view)
         coming = view.waiting + self._rates * (self.tick_s - self.standing_s)
         stored = view.populations.astype(np.float64)
         # During the tick the first basic window fills and the last one empties.

@@ -85,7 +85,8 @@ class GovernedJoin:
         self.load = setting.load
         if self.controller.trusted is not None:  # else the next tick decides
             self.join.select(Selection.of_fractions(setting.take, setting.oldest))
-        self.join.full_fraction = min(self.join.full_fraction, self.load)
+        self._full_fraction = min(self.join.full_fraction, self.load)
+        self.join.full_fraction = self._full_fraction
         # Within a budget per second, the limit is set anew for every run of tuples.
         everything = 1.0 if self.limits.budget_per_s is None else 0.0
         self.join.limit(everything if self.limits.budgeted else self.load)
@@ -135,12 +136,12 @@ class GovernedJoin:
         clock, ends = self._ticks.cut(batch.time, self._per_second.SLOT_S if budgeted else None)
         parts, begin = [], 0
         for end, tick in ends:
-            if budgeted:
-                self._permit(float(clock[begin]), end - begin)
-            parts.append(
-                self._run(stream[begin:end], numbers[begin:end], batch.slice(begin, end))
-            )
-            begin = end
+            if end > begin:
+                if budgeted:
+                    self._permit(float(clock[begin]), end - begin)
+                run = batch.slice(begin, end)
+                parts.append(self._run(stream[begin:end], numbers[begin:end], run))
+                begin = end
             if tick:
                 self._tick()
         return Matches.together(parts)
@@ -159,11 +160,19 @@ class GovernedJoin:
 
     def _permit(self, now: float, tuples: int) -> None:
         """Let the next tuples make what the budget has left in this second."""
-        stored = self.join.populations() + tuples
-        most = stored.sum(axis=1).max()
-        if not self.join.full_fraction:
-            most = (self.join.selection.take * stored[:, None, :]).sum(axis=2).max() + tuples
-        left = self._per_second.left(now, float(self.limits.budget_per_s or 0.0), float(most))
+        stored = self.join.populations()
+        take = self.join.selection.take
+        shifted = np.pad(stored, ((0, 0), (1, 0)))[:, :-1]  # a basic window may end meanwhile
+        selected = max(
+            float(np.ceil(take * held[:, None, :] + (take > 0)).sum(axis=2).max())
+            for held in (stored, shifted)
+        )
+        whole = float(stored.sum(axis=1).max()) + tuples
+        budget = float(self.limits.budget_per_s or 0.0)
+        left = self._per_second.left(now, budget, whole) if self._full_fraction else -1
+        self.join.full_fraction = self._full_fraction if left > 0 else 0.0
+        if left <= 0:
+            left = self._per_second.left(now, budget, min(selected + tuples, whole))
         self.join.tally.since[0] = self.join.tally.total[probe.COMPARED] + left
 
     def _classes(self, batch: Tuples) -> Tuples:
@@ -195,7 +204,7 @@ class GovernedJoin:
         if self.limits.budgeted:
             self.load = min(1.0, decision.load)
         self.join.select(Selection.of_fractions(decision.take, decision.oldest))
-        self.join.full_fraction = decision.full_fraction
+        self.join.full_fraction = self._full_fraction = decision.full_fraction
 
     def _view(self, now: float, elapsed: float) -> View:
         tally = self.join.tally

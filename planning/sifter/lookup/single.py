@@ -99,7 +99,7 @@ class Single:
         ys = tables.cuts[1][np.isfinite(tables.cuts[1])].tolist()
         stride, cells = int(tables.stride[0]), tables.cells.tolist()
         first, second = self.plan.space.names
-        unplaced, block = self.plan.regions, kernels.BLOCK
+        unplaced = self.plan.regions
         credit, offered, cut = self.columns  # in the order of kernels.CREDIT, OFFERED, CUT
         entries, one, bits = self.entries, ONE, ONE_BITS
 
@@ -133,7 +133,7 @@ class Single:
                     debt += one
             entries[0] = debt
             entries[4] += 1
-            if entries[4] == block:
+            if entries[4] == entries[5]:
                 entries[4] = 0
                 self.look()
             return keep

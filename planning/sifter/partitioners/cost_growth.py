@@ -24,10 +24,9 @@ class Masses(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The band of multipliers over which a region is valued, and the fairness threshold."""
+    """The multipliers at which a region is valued, and the fairness threshold."""
 
-    low: float
-    high: float
+    inverse: Any  # 1 / lambda, rising
     free: float  # value of a region without queries per unit of frequency
     delta: float
     smallest: int  # points on either side of a cut between points
@@ -74,18 +73,16 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
 
 @njit(cache=True)
 def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
-    """Return the value of a region, averaged over the multipliers (see ``cost_tree``).
-
-    The integral of Delta * max(0, lambda * f - A) / lambda**2 over the band: between its ends this
-    is Delta * f * ln(f / A) and more: how well the region tells data from queries.
-    """
+    """Return the value of a region, summed over the multipliers (see ``cost_tree``)."""
     if free:
         return float(prices.free * frequency)
-    if qos >= prices.high * frequency:
-        return 0.0
-    start = max(prices.low, qos / frequency)
-    log = np.log(prices.high / start)
-    return float(prices.delta * (frequency * log - qos * (1.0 / start - 1.0 / prices.high)))
+    total = 0.0
+    for inverse in prices.inverse:
+        surplus = frequency - qos * inverse
+        if surplus <= 0.0:
+            break
+        total += surplus
+    return float(prices.delta * total)
 
 
 @njit(cache=True)

@@ -7,6 +7,7 @@ normalised to sum to 1; QoS is ``alpha * completeness + 1 - alpha``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from planning.arrays import FloatArray, IntArray, frozen, frozen_ints, sorted_su
 from planning.errors import Mistake
 from planning.families import Definition
 from planning.query_files import FIELDS, written_queries
-from planning.sifter.model import Orders, Pins, Space, number_or_nan
+from planning.sifter.model import Orders, Pins, Space
 
 if TYPE_CHECKING:
     from planning.sifter.parameters import Parameters
@@ -188,7 +189,9 @@ def _pair(value: Any, label: str, attribute: str) -> tuple[float, float]:
 
 
 def _non_negative(label: str, field: str, value: Any) -> float:
-    number = number_or_nan(value)
+    number = float("nan")
+    with suppress(TypeError, ValueError):
+        number = float(value)
     if not (np.isfinite(number) and number >= 0):
         raise Mistake(f"{label}: {field}", "a finite number >= 0", str(value))
     return number

@@ -16,7 +16,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.sifter.queries import Queries
 
 BUCKET = 16  # points in a leaf, about
-MANY = 8  # sample points that show how data are spread inside a query
+MANY = 1  # sample points that show how data are spread inside a query
 DISJOINT, CROSSING, INSIDE = 0, 1, 2
 
 

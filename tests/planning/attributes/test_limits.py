@@ -181,8 +181,11 @@ def test_what_is_cut_follows_the_plan(method: str) -> None:
 
 
 def test_a_key_fixes_which_tuples_are_thinned() -> None:
-    """Whatever arrived before, in whatever batches; nested over the load."""
-    plan = planned(SAMPLES, method="selection", window_tuples=ROOMY)
+    """Whatever arrived before, in whatever batches; nested over the load.
+
+    Something is new in every tuple; of a tuple with nothing due, nothing is sent.
+    """
+    plan = planned(SAMPLES, method="selection", window_tuples=ROOMY, must_keep=("value3",))
     loads = [x for x in np.linspace(0.01, 0.99, 50) if plan.at(x).tuple_rate[0] < 1]
     assert len(loads) > 3
     draws = keys(2)
@@ -195,6 +198,10 @@ def test_a_key_fixes_which_tuples_are_thinned() -> None:
         tuples = decision.keep.any(axis=1)
         step = math.ceil((1 - float(plan.at(load).tuple_rate[0])) * 2**32)
         np.testing.assert_array_equal(tuples, draws.astype(np.int64) >= step)
+        free = Shedder(PLANS["selection"], load)
+        rate_of_free = float(free.setting.tuple_rate[0])
+        sent = free.decide(read(free, SAMPLES), draws=draws).keep.any(axis=1)
+        assert not (sent & (draws < math.ceil((1 - rate_of_free) * 2**32))).any()
         other = Shedder(plan, load)
         other.offer(cut(SAMPLES, 0, 50))
         shuffled = {name: column[order] for name, column in SAMPLES.items()}

@@ -33,11 +33,10 @@ def decided(
     cycle = min(window, stream.cycle_length)
     rate = float(setting.tuple_rate[0])
     header = int(setting.header_bytes[0])
-    depth = max(pace * cycle, stream.full_bytes, *([] if draws is None else [capacity]))
-    reserve = 0 if rate < 1 else max(0, min(stream.kept_bytes + header, int(pace)))
+    depth = max(pace * window, stream.full_bytes + header)
     spacing = max(1, round(1 / max(rate, 1e-6)))
     entities: dict[Any, dict[str, Any]] = {}
-    charged = [reserve] * window
+    charged = [0] * window
     credit, gain, planned = 0.0, 0.0, 0
     rows = len(samples[cid])
     keep = np.zeros((rows, len(names)), dtype=bool)
@@ -56,8 +55,11 @@ def decided(
         }
         need = header + sum(size[n] for j, n in enumerate(names) if stream.kept[j])
         due = []
+        still = plan.method != "paper"  # the receiver has what is never shed
         for j, n in enumerate(names):
             if stream.kept[j]:
+                followed = n != cid and stream.sizes[j] > 0
+                still &= n in entity["age"] and not (followed and value[n] != entity["last"][n])
                 continue
             worth = _worth(plan, setting, j, n, value[n], entity, size[n], gain, draws is not None)
             if capacity < 0:
@@ -75,6 +77,11 @@ def decided(
                 entity["share"] += rate
                 passes = entity["share"] >= 1 - 1e-9
                 entity["share"] -= passes
+            idle = still and not due
+            if passes and draws is None:
+                excess = min(1.0, (0 if idle else need + wanted) / pace - 0.9)
+                gain = min(6.0, max(-4.0, gain + 2.0 / cycle * excess))
+            passes &= not idle
             if passes:
                 planned += need + wanted
                 if need > room or capacity == 0:
@@ -84,9 +91,6 @@ def decided(
         if passes:
             spent = need
             budget = wanted if capacity < 0 else min(room, max(credit, need)) - need
-            if capacity >= 0 and draws is None:
-                excess = (wanted - 0.9 * (pace - need)) / pace
-                gain = min(6.0, max(-4.0, gain + 2.0 / cycle * max(-1.0, min(1.0, excess))))
             for j in range(len(names)):
                 keep[i, j] = stream.kept[j]
             for _, j, n in sorted(due) if wanted > budget else due:
@@ -94,6 +98,10 @@ def decided(
                     keep[i, j] = True
                     budget -= size[n]
                     spent += size[n]
+                    still = False
+            if still and capacity >= 0:
+                keep[i], spent = False, 0
+                entity["share"] = min(1.0, entity["share"] + 1)
         if capacity < 0:
             planned += spent
         else:
@@ -107,7 +115,7 @@ def decided(
                 entity["last"][n] = value[n]
             elif n in entity["age"]:
                 entity["age"][n] += 1
-        charged = [*charged[1:], max(spent, reserve)]
+        charged = [*charged[1:], spent]
         sent.append(spent)
     return keep, sent, planned - sum(sent) if draws is not None else 0
 
@@ -144,7 +152,7 @@ def _worth(
 def test_batches_of_any_cut_equal_the_plain_loop(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
     samples: dict[str, Any] = stream(
-        rng, 30, (data.draw(st.integers(2, 9)),), tuple(rng.random(data.draw(st.integers(1, 5))))
+        rng, 30, (data.draw(st.integers(2, 9)),), tuple(rng.random(data.draw(st.integers(2, 5))))
     )
     rows = len(samples["key0"])
     if data.draw(st.booleans()):
@@ -155,6 +163,7 @@ def test_batches_of_any_cut_equal_the_plain_loop(data: st.DataObject) -> None:
         window_tuples=data.draw(st.sampled_from([None, 1, 20, 1000])),
         refresh_reports=data.draw(st.sampled_from([0, 2, 24])),
         cid=("key0",),
+        must_keep=("value0",) if data.draw(st.booleans()) else (),
     )
     plan = plan_samples(samples, parameters)
     draws = None

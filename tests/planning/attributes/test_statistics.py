@@ -76,12 +76,16 @@ def test_an_independent_value_has_error_one(rng: np.random.Generator) -> None:
 def test_dead_bands_equal_a_plain_loop(rng: np.random.Generator) -> None:
     series = np.cumsum(rng.normal(size=500))
     series[rng.random(500) < 0.05] = np.nan
-    block = series[:, None]
-    scale = np.array([5.0])
+    followed = np.repeat(rng.integers(0, 3, 25), 20).astype(np.float64)
+    block = np.column_stack([series, followed, np.arange(500.0)])
+    scale = np.array([5.0, 1.0, 1.0])
     bands = np.array([0.0, 0.3, 1.5])
-    sent, error = kernels.dead_band_sums(block, np.array([True]), scale, bands, 20)
+    numeric = np.array([True, False, True])
+    roles = np.array([kernels.SHEDDABLE, kernels.FOLLOWED, kernels.KEPT])
+    sent, error, tuples = kernels.dead_band_sums(block, numeric, roles, scale, bands, 20)
     for b, band in enumerate(bands):
         last, age, count, total = np.nan, 0, 0, 0.0
+        due = set(np.flatnonzero(np.diff(followed, prepend=followed[0])).tolist())
         for t, now in enumerate(series):
             age += 1
             if np.isnan(now) or np.isnan(last):
@@ -90,9 +94,11 @@ def test_dead_bands_equal_a_plain_loop(rng: np.random.Generator) -> None:
                 moved = abs(now - last) / 5.0
             if t == 0 or age >= 20 or moved > band:
                 last, age, count = now, 0, count + 1
+                due.add(t)
             else:
                 total += moved**2
         assert (sent[b, 0], error[b, 0]) == (count, pytest.approx(total))
+        assert tuples[b] == len(due)
 
 
 def test_all_null_and_constant_attributes_are_shed_first(rng: np.random.Generator) -> None:

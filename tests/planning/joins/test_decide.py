@@ -39,7 +39,7 @@ def rows_for(plan: Plan, seed: int, size: int) -> list[dict[str, Any]]:
         row: dict[str, Any] = {
             layout.stream: str(rng.choice([*layout.streams, "odd"], p=[0.5, 0.4, 0.1]))
         }
-        row[layout.time] = float(k)
+        row[layout.time] = k / 2**12  # all between two ticks
         if layout.type:
             row[layout.type] = str(rng.choice([*layout.types, "odd"]))
         row |= {name: int(rng.integers(-1, 4)) for name in layout.items}
@@ -136,12 +136,12 @@ def test_keyed_decisions_are_pure_and_nested(
         np.array([0, 1, ONE - 1, ONE // 2], dtype=np.uint32), size // 3
     )
     shedder = Shedder(plan, load)
-    credit = shedder._credit.copy()
+    credit = shedder._grants.credit.copy()
     decision = shedder.decide(read(shedder, rows), draws=draws)
     np.testing.assert_array_equal(decision.keep, by_draws(plan, load, rows, draws))
     assert (decision.units, decision.cut) == (decision.keep.sum(), 0)
     assert shedder.counters.compared == decision.units
-    np.testing.assert_array_equal(shedder._credit, credit)
+    np.testing.assert_array_equal(shedder._grants.credit, credit)
     shedder.offer(rows)  # unkeyed decisions in between leave no trace
     backwards = shedder.decide(read(shedder, rows[::-1]), draws=draws[::-1]).keep
     np.testing.assert_array_equal(backwards[::-1], decision.keep)
@@ -171,7 +171,7 @@ def test_a_limit_cuts_what_is_worth_least(
     assert np.all(decision.keep <= wanted)
     assert tight.counters.compared == decision.units
     assert tight.counters.dropped == sum(not row.any() for row in decision.keep)
-    np.testing.assert_array_equal(tight._credit, free._credit)
+    np.testing.assert_array_equal(tight._grants.credit, free._grants.credit)
     # The pairs that pass are the first ones in the plan's order.
     turn = {int(flat): position for position, flat in enumerate(plan.order)}
     items = [item_of(plan, row) for row in rows]
@@ -326,21 +326,21 @@ def test_credits_and_counters_go_on_under_a_new_plan(
 def test_classes_are_known_by_their_names(plan_of: PlanMaker) -> None:
     plan = plan_of(3)
     old = Shedder(plan, 0.5)
-    old._credit[:] = np.arange(old._credit.size).reshape(old._credit.shape)
+    old._grants.credit[:] = np.arange(old._grants.credit.size).reshape(old._grants.credit.shape)
     names = (plan.types[2], "new", plan.types[0])
     fresh = Shedder(replace(plan, types=names), 0.5)
     fresh.adopt(old)
-    rows = old._credit.reshape(-1, plan.windows.most)
+    rows = old._grants.credit.reshape(-1, plan.windows.most)
     z = len(names)
     for i in range(2):
-        np.testing.assert_array_equal(fresh._credit[i * z], rows[i * z + 2])
-        np.testing.assert_array_equal(fresh._credit[i * z + 1], 0)
-        np.testing.assert_array_equal(fresh._credit[i * z + 2], rows[i * z])
+        np.testing.assert_array_equal(fresh._grants.credit[i * z], rows[i * z + 2])
+        np.testing.assert_array_equal(fresh._grants.credit[i * z + 1], 0)
+        np.testing.assert_array_equal(fresh._grants.credit[i * z + 2], rows[i * z])
     other = plan_of(8)
     assert other.windows != plan.windows
     elsewhere = Shedder(other, 0.5)
     elsewhere.adopt(old)
-    assert not elsewhere._credit.any()
+    assert not elsewhere._grants.credit.any()
     assert elsewhere.offer(rows_for(other, 1, 5)).shape == (5, other.windows.most)
 
 

@@ -47,6 +47,7 @@ def fill(fleet: Fleet, known: dict[str, int], values: list[Any], column: Any) ->
         assert slot == (-1 if name is None else known.setdefault(name, slot))
     assert len(set(known.values())) == len(known) == fleet.objects
     assert len(fleet.nodes) >= fleet.objects
+    fleet.nodes[: fleet.objects, 2] = 0.0  # each has been heard of
 
 
 @settings(max_examples=200, deadline=None)
@@ -98,6 +99,34 @@ def test_thousands_of_objects_keep_their_slots_while_the_table_grows():
         fill(fleet, known, words, np.array(words))
     large = np.array([2**64 - 1, 2**63, 5], dtype=np.uint64)
     fill(fleet, known, large.tolist(), large)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_who_is_silent_is_forgotten_and_its_slot_used_again(texts):
+    """Ten cars stay; a hundred thousand others come once each. Who is known keeps its state."""
+    fleet = Fleet(silence_s=100.0)
+    for tick in range(1000):
+        ids = np.concatenate([np.arange(10), 1000 + 100 * tick + np.arange(100)])
+        slots = fleet.find(ids.astype(str) if texts else ids)
+        fresh = np.isnan(fleet.nodes[slots, 2])
+        assert fresh.tolist() == [tick == 0] * 10 + [True] * 100
+        assert tick == 0 or (fleet.nodes[slots[:10], 0] == np.arange(10)).all()
+        fleet.nodes[slots, 2] = float(tick)
+        fleet.nodes[slots, 0] = ids
+        fleet.nodes[slots, kernels.WAITS] = 0.0
+        assert len(set(slots.tolist())) == 110
+    assert fleet.objects < 25_000
+    assert len(fleet.nodes) < 50_000
+    assert len(fleet._names) <= fleet.objects
+
+
+def test_a_few_wrong_clocks_do_not_make_the_others_look_silent():
+    fleet = Fleet(silence_s=100.0)
+    slots = fleet.find(np.arange(2000))
+    fleet.nodes[slots, 2], fleet.nodes[slots, kernels.WAITS] = 5.0, 0.0
+    fleet.nodes[slots[:100], 2] = 1e300
+    assert fleet.find(np.arange(2001)).max() == 2000
+    assert fleet.objects == 2001
 
 
 def test_the_rest_of_a_large_dictionary_gets_no_slots():

@@ -7,7 +7,7 @@ import pytest
 
 from planning.errors import StatisticsError
 from planning.lira.parameters import Parameters
-from planning.lira.planner import importance_of, levels_of, solver_status, update_weight
+from planning.lira.planner import importance_of, levels_of, solver_status, update_weight, warnings
 from planning.lira.planner import plan as make_plan
 from planning.lira.statistics import Grid, build
 
@@ -55,13 +55,24 @@ def test_importance_counts_nodes_not_area():
     queries = np.array([[0.0, 0.0, 2.0, 1.0], [0.0, 1.0, 1.0, 2.0]])
     alone = Parameters(reach_m=1, neighbour_importance=0, background=1e-12)
     total, inside = importance_of(grid, queries, np.array([1.0, 3.0]), alone, least_nodes=1)
-    # Query 1 holds 10 nodes and weighs a quarter; query 2 holds 5 and weighs the rest.
-    np.testing.assert_allclose(inside, [[0.225, 0.025], [0.75, 0.0]], atol=1e-9)
+    # Query 1 holds 10 nodes and weighs a quarter; query 2 holds 5 and weighs the rest. Each holds
+    # half a node more, anywhere.
+    first = 0.25 * np.array([9.25, 1.25]) / 10.5
+    np.testing.assert_allclose(inside, [first, [0.75, 0.0]], atol=1e-9)
     np.testing.assert_allclose(total, inside, atol=1e-11)
     near = Parameters(reach_m=1, neighbour_importance=0.3, background=0.01)
     total, inside = importance_of(grid, queries, np.ones(2), near, least_nodes=1)
     assert inside.sum() == pytest.approx(1.0)
     assert 0 < total[1, 1] < total[1, 0]
+
+
+def test_a_query_that_the_samples_show_empty_counts_where_somebody_might_come():
+    grid = Grid((0, 0, 2, 2), np.array([[9, 0], [5, 5]]), np.zeros((2, 2)), np.zeros((2, 2)))
+    alone = Parameters(reach_m=1, neighbour_importance=0, background=1e-12)
+    empty = np.array([[1.0, 0.0, 2.0, 1.0]])
+    total, inside = importance_of(grid, empty, np.ones(1), alone, least_nodes=1)
+    np.testing.assert_allclose(inside, [[0.0, 0.5], [0.0, 0.0]], atol=1e-9)
+    np.testing.assert_allclose(total, inside, atol=1e-9)
 
 
 def test_a_grid_without_nodes_is_refused():
@@ -76,6 +87,17 @@ def test_levels_keep_the_order():
     level, ratio = levels_of(m, w, 64)
     assert (np.diff(level[np.argsort(m / w, kind="stable")].astype(int)) >= 0).all()
     assert np.abs(np.log(ratio[level] / (m / w))).max() <= np.log(ratio[1] / ratio[0]) / 2 + 1e-5
+
+
+def test_what_the_plan_cannot_reach_is_said(samples, statistics, define):
+    definition = define()
+    made = make_plan(statistics, definition)
+    assert warnings(made, statistics, definition) == []
+    coarse = define(highest_threshold=6, regions=500, cells=4)
+    made = make_plan(build(samples, coarse), coarse)
+    said = warnings(made, statistics, coarse)
+    assert "raise highest_threshold" in said[0]
+    assert "of 500 regions" in said[1]
 
 
 def test_a_plan_is_never_called_exact_because_its_regions_share_levels(plan, define):

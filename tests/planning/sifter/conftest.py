@@ -57,12 +57,12 @@ def scene():
     return Scene()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make():
     return define
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def entries_of():
     return as_entries
 

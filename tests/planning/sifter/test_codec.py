@@ -61,7 +61,16 @@ def test_a_least_fraction_is_part_of_both_forms_and_absent_without_one(plan):
     assert "min_keep" not in plan.to_document()
 
 
-@pytest.mark.parametrize("change", [{"min_keep": -0.1}, {"min_keep": 1.5}, {"frequency": -1.0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"min_keep": -0.1},
+        {"min_keep": 1.5},
+        {"budget_tolerance": -1.0},
+        {"budget_tolerance": 2.0},
+        {"frequency": -1.0},
+    ],
+)
 def test_fields_without_thresholds_are_refused(plan, change):
     document = plan.to_document()
     if "frequency" in change:
