@@ -57,6 +57,8 @@ def one_of(column: str, values: Iterable[str]) -> Expectation:
 def attribute_rules(attribute: Attribute) -> list[Expectation]:
     """Row rules of one attribute: present, finite, and inside its domain."""
     name = attribute.name
+    if attribute.open:
+        return [filled(name)]
     if attribute.type == "category":
         return [filled(name), one_of(name, attribute.values)]
     low, high = attribute.bounds

@@ -143,7 +143,7 @@ def typed(columns: Columns, definition: StreamDefinition) -> dict[str, np.ndarra
     kinds |= {attribute.name: attribute.type for attribute in definition.attributes}
     numbers = {}
     for name, values in columns.items():
-        if kinds.get(name, "category") == "category":
+        if kinds.get(name, "category") in ("category", "text"):
             numbers[name] = values
         else:
             read, wrong = _numbers(values, kinds[name])
@@ -180,7 +180,7 @@ def broken_rules(
     broken: dict[str, BoolArray] = {}
     for attribute in definition.attributes:
         name, values = attribute.name, columns[attribute.name]
-        if attribute.type == "category":
+        if attribute.type in ("category", "text"):
             reasons = _broken_categories(values, attribute)
         else:
             reasons = _broken_numbers(values, name, attribute.type, *attribute.bounds)
@@ -223,11 +223,11 @@ def _broken_numbers(
 
 def _broken_categories(values: np.ndarray, attribute: Attribute) -> dict[str, BoolArray]:
     null = np.array([value is None or value != value for value in values.tolist()], dtype=np.bool_)
-    known = np.isin(values.astype(str), attribute.values)
-    return {
-        f"{attribute.name} is missing": null,
-        f"{attribute.name} is not one of {listed(attribute.values)}": ~null & ~known,
-    }
+    reasons = {f"{attribute.name} is missing": null}
+    if not attribute.open:
+        known = np.isin(values.astype(str), attribute.values)
+        reasons[f"{attribute.name} is not one of {listed(attribute.values)}"] = ~null & ~known
+    return reasons
 
 
 def _numbers(values: np.ndarray, kind: str) -> tuple[FloatArray, BoolArray]:

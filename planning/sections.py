@@ -41,10 +41,15 @@ class Attribute(Section):
     (0.0, 100.0)
     >>> Attribute(name="side", type="category", values=("buy", "sell")).bounds
     (0.0, 2.0)
+
+    A category without values, and text, may hold anything, where the family allows it:
+
+    >>> Attribute(name="host", type="category").open, Attribute(name="note", type="text").open
+    (True, True)
     """
 
     name: str = Field(min_length=1)
-    type: Literal["float", "int", "category"] = "float"
+    type: Literal["float", "int", "category", "text"] = "float"
     domain: tuple[float, float] | None = None
     values: tuple[str, ...] = ()
     unit: str = ""
@@ -53,9 +58,11 @@ class Attribute(Section):
     @model_validator(mode="after")
     def _domain_fits_type(self) -> Self:
         if self.type == "category":
-            if len(self.values) < 2 or len(set(self.values)) != len(self.values):
-                allowed = "at least two distinct values of a category"
+            if len(self.values) == 1 or len(set(self.values)) != len(self.values):
+                allowed = "at least two distinct values of a category, or none if any may come"
                 raise Mistake("values", allowed, str(list(self.values)), at=("values",))
+            return self
+        if self.type == "text":
             return self
         if self.domain is None:
             raise Mistake("domain", "[low, high]", "nothing", at=("domain",))
@@ -64,6 +71,11 @@ class Attribute(Section):
             given = f"[{low:g}, {high:g}]"
             raise Mistake("domain", "finite, with low < high", given, at=("domain",))
         return self
+
+    @property
+    def open(self) -> bool:
+        """Whether the values are text that nobody has listed."""
+        return self.type in ("category", "text") and not self.values
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -217,6 +229,8 @@ class FamilyParameters(Section):
 
     uses_queries: ClassVar[bool] = True
     """Whether the family plans for queries; if not, a definition may have none."""
+    open_domains: ClassVar[bool] = False
+    """Whether attributes may be text, or categories whose values are not listed."""
     definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """The defaults that the family prefers to the general ones, by section and field."""
 
@@ -224,6 +238,11 @@ class FamilyParameters(Section):
     def clock(self) -> str | None:
         """The number that rises along the stream, if the family knows one."""
         return None
+
+    @property
+    def shortest_stretch(self) -> float:
+        """How long held-out rows must last, by the clock, for a plan to be tried on them."""
+        return 0.0
 
     def check_definition(self, definition: Definition[Any]) -> None:
         """Raise :class:`~planning.errors.Mistake` if the whole does not suit the family."""

@@ -106,6 +106,11 @@ class StreamDefinition(Section):
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
         self._check_queries()
+        for i, attribute in enumerate(self.attributes):
+            if attribute.open and not self.parameters.open_domains:
+                allowed = f"a number or a category with its values: family {self.family} needs them"
+                got, at = f"{attribute.type} without", ("attributes", i, "values")
+                raise Mistake(f"attributes[{i}].values", allowed, got, at=at)
         self.parameters.check_definition(self)
         unknown = sorted(set(self.gate.holdout_by) - set(self.sample_columns))
         if unknown:

@@ -39,6 +39,7 @@ ENTITY = "_entity"
 REPORT = "_report"
 BLOCK = "_block"
 ARRIVAL = "_arrival"
+FILE = "_file"
 Sums = Callable[[FloatArray], FloatArray]
 """From one block of an entity's reports to a vector of partial sums."""
 
@@ -66,9 +67,10 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
 
 
 def as_numbers(samples: DataFrame, schema: TupleFormat, order_by: Sequence[str]) -> DataFrame:
-    """Return every column as a number, with the content key that breaks ties; equal rows once.
+    """Return every column as a number, with where the row came from; equal rows once.
 
-    Columns are ``a0``, ``a1`` … for the attributes and ``o0`` … for the order.
+    Columns are ``a0``, ``a1`` … for the attributes, ``o0`` … for the order, and ``l0`` … for the
+    bytes of text. Rows that agree in the order stay as they arrived: file by file.
     """
     names = [*schema.names, *(name for name in order_by if name not in schema.names)]
     columns = [f"a{j}" for j in range(len(schema.names))]
@@ -81,24 +83,35 @@ def as_numbers(samples: DataFrame, schema: TupleFormat, order_by: Sequence[str])
             keys = row_keys([encoded[name] for name in (*schema.names, *order_by)], batch.num_rows)
             arrays = [pa.array(encoded[name].values + 0.0) for name in schema.names]
             arrays += [pa.array(column.values + 0.0) for column in ordered]
+            arrays += [pa.array(_lengths(encoded[name])) for name in schema.names]
             yield pa.RecordBatch.from_arrays(
-                [*arrays, pa.array(keys), batch.column(ARRIVAL)],
-                names=[*columns, *sort, CONTENT, ARRIVAL],
+                [*arrays, pa.array(keys), batch.column(FILE), batch.column(ARRIVAL)],
+                names=[*columns, *sort, *lengths, CONTENT, FILE, ARRIVAL],
             )
 
-    fields = [f"{c} double" for c in (*columns, *sort)] + [f"{CONTENT} long", f"{ARRIVAL} long"]
-    chosen = samples.select(*(quoted(n) for n in names)).withColumn(
-        ARRIVAL, F.monotonically_increasing_id()
+    lengths = [f"l{j}" for j in range(len(schema.names))]
+    fields = [f"{c} double" for c in (*columns, *sort)] + [f"{c} long" for c in lengths]
+    fields += [f"{CONTENT} long", f"{FILE} string", f"{ARRIVAL} long"]
+    chosen = samples.select(*(quoted(n) for n in names)).withColumns(
+        {FILE: F.input_file_name(), ARRIVAL: F.monotonically_increasing_id()}
     )
     numbers = map_in_arrow(chosen, kernel, ", ".join(fields))
     if not order_by:
-        return numbers.withColumn("o0", F.col(ARRIVAL).cast("double"))
-    return numbers.dropDuplicates([*sort, CONTENT])
+        return numbers
+    first = Window.partitionBy(CONTENT).orderBy(FILE, ARRIVAL)
+    return numbers.withColumn(REPORT, F.row_number().over(first)).where(F.col(REPORT) == 1)
+
+
+def _lengths(column: Encoded) -> IntArray:
+    """Return the bytes of a column's text, or what is assumed of anything else."""
+    if column.length is None:
+        return np.full(len(column.values), 8, dtype=np.int64)
+    return column.length.astype(np.int64)
 
 
 def _order(rows: DataFrame) -> list[str]:
-    return [*sorted((c for c in rows.columns if c.startswith("o")), key=lambda c: int(c[1:])),
-            CONTENT]  # fmt: skip
+    given = sorted((c for c in rows.columns if c.startswith("o")), key=lambda c: int(c[1:]))
+    return [*given, FILE, ARRIVAL]
 
 
 def _streams(samples: DataFrame, attribute: str | None) -> dict[str, float | None]:
@@ -143,10 +156,11 @@ def _profile(
         role = schema.roles(cycle, parameters)
         bands = _bands(blocks, columns, schema, role, scales.scale, parameters.refresh_reports)
         window = _last_rows(ordered, columns, order, min(tuples, window_of(cycle, parameters)))
-        none = {n: Encoded(np.empty(0), True) for n in schema.names}
+        total = ordered.select(*(F.sum(f"l{j}") for j in range(len(columns)))).first()
+        lengths = dict(zip(schema.names, total, strict=True))
         return assemble(
             name, tuples, count, cycle, schema, scales, bands, sum(s.reports for s in spreads),
-            window, schema.measured_sizes(none), parameters,
+            window, schema.measured_sizes(tuples, lengths), parameters,
         )  # fmt: skip
     finally:
         ordered.unpersist()

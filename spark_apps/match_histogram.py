@@ -23,17 +23,22 @@ from planning.families import Definition
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Windows
 from planning.joins.parameters import Parameters
-from planning.joins.statistics import Statistics, assemble, histogram
+from planning.joins.statistics import Statistics, assemble, histogram, middle_of
 from spark_apps.session import StatisticsApp, arrays_of, quoted
 
 BLOCK_WINDOWS = 4  # a block is this many windows long; one more window is its context
 SLACK = 1e-6  # of a window: rounding must not keep a tuple out of the context
 SCHEMA = "part string, index long, count long, low double, high double"
-HITS, MADE, TUPLES = "hits", "made", "tuples"
+HITS, MADE, TUPLES, EARLY_HITS, EARLY_MADE = "hits", "made", "tuples", "early hits", "early made"
 
 
-def counts(samples: DataFrame, layout: Layout, windows: Windows, condition: Condition) -> DataFrame:
-    """Count hits, comparisons and tuples: ``part``, flat ``index``, ``count``, time span."""
+def counts(
+    samples: DataFrame, layout: Layout, windows: Windows, condition: Condition, middle: float
+) -> DataFrame:
+    """Count hits, comparisons and tuples: ``part``, flat ``index``, ``count``, time span.
+
+    Hits and comparisons before ``middle`` are also counted by themselves.
+    """
     names = layout.columns
     plain = [f"c{k}" for k in range(len(names))]
     time = F.col(plain[names.index(layout.time)])
@@ -47,7 +52,7 @@ def counts(samples: DataFrame, layout: Layout, windows: Windows, condition: Cond
         .where(time.isNotNull() & ~F.isnan(time))
         .select("*", own.alias("own"), F.explode(F.sequence(own, last)).alias("block"))
     )
-    kernel = _block_kernel(layout, windows, condition)
+    kernel = _block_kernel(layout, windows, condition, middle)
     return (
         placed.groupBy("block")
         .applyInArrow(kernel, SCHEMA)
@@ -60,7 +65,7 @@ def counts(samples: DataFrame, layout: Layout, windows: Windows, condition: Cond
 
 
 def _block_kernel(
-    layout: Layout, windows: Windows, condition: Condition
+    layout: Layout, windows: Windows, condition: Condition, middle: float
 ) -> Callable[[pa.Table], pa.Table]:
     """Return the function that counts one block."""
     names = layout.columns
@@ -76,11 +81,19 @@ def _block_kernel(
             return _rows({}, np.nan, np.nan)
         left, right = (layout.refine(part) for part in layout.streams_of(rows))
         begin = float(times.min())  # context tuples are all earlier
+        end = float(times.max())
         hits, made = histogram(left, right, windows, condition, types, count_from=begin)
+        early = hits, made
+        if end >= middle:
+            early = histogram(
+                left, right, windows, condition, types, count_from=begin, count_to=middle
+            )
         tuples = np.array(
             [np.bincount(p.kind[p.time >= begin], minlength=types) for p in (left, right)]
         )
-        return _rows({HITS: hits, MADE: made, TUPLES: tuples}, begin, float(times.max()))
+        tables = {HITS: hits, MADE: made, TUPLES: tuples}
+        tables |= {EARLY_HITS: early[0], EARLY_MADE: early[1]} if begin < middle else {}
+        return _rows(tables, begin, end)
 
     return kernel
 
@@ -113,11 +126,16 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     layout = Layout.of(definition)
     parameters = definition.parameters
     windows = parameters.windows
-    cells = counts(samples, layout, windows, parameters.join_condition).toArrow()
+    time = F.col(quoted(layout.time))
+    span = samples.where(~F.isnan(time)).agg(F.min(time), F.max(time)).first()
+    known = span is not None and span[0] is not None
+    middle = middle_of(float(span[0]), float(span[1])) if span is not None and known else 0.0
+    cells = counts(samples, layout, windows, parameters.join_condition, middle).toArrow()
     if not cells.num_rows:
         raise StatisticsError("samples must hold tuples of both streams, got none")
     n, z = windows.most, len(layout.classes)
     shapes = {HITS: (2, n, z, z), MADE: (2, n, z), TUPLES: (2, z)}
+    shapes |= {EARLY_HITS: shapes[HITS], EARLY_MADE: shapes[MADE]}
     tables = {name: np.zeros(shape, dtype=np.int64) for name, shape in shapes.items()}
     for part, index, count in zip(
         cells.column("part").to_pylist(),
@@ -126,8 +144,11 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
         strict=True,
     ):
         tables[part].ravel()[index] = count
-    span = max(cells.column("high").to_pylist()) - min(cells.column("low").to_pylist())
-    return assemble(windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], span)
+    length = max(cells.column("high").to_pylist()) - min(cells.column("low").to_pylist())
+    return assemble(
+        windows, layout.classes, tables[HITS], tables[MADE], tables[TUPLES], length,
+        (tables[EARLY_HITS], tables[EARLY_MADE]),
+    )  # fmt: skip
 
 
 def describe(statistics: Statistics) -> str:

@@ -22,6 +22,9 @@ from planning.fit.statistics import SUMS, Statistics, assemble, no_periods
 from spark_apps.drawing import draw_sample
 from spark_apps.session import StatisticsApp, quoted
 
+PERIOD = "->period"
+"""A column's name that no input can have."""
+
 
 def element_sums(samples: DataFrame) -> DataFrame:
     """Sum the counts of every element: ``element`` and the summed columns."""
@@ -33,14 +36,27 @@ def element_sums(samples: DataFrame) -> DataFrame:
 
 
 def period_counts(samples: DataFrame, inputs: Sequence[str]) -> DataFrame:
-    """Count the tuples of every input for each period in which all inputs were counted."""
+    """Return the periods in which all inputs were counted, and the tuples of every input."""
     counted = (
         samples.where(F.col("element").isin(list(inputs)))
         .groupBy("period")
         .pivot("element", list(inputs))
         .agg(F.sum(F.col("tuples_out").cast("long")))
     )
-    return counted.dropna().select(*(quoted(name) for name in inputs))
+    return counted.dropna().select(
+        F.col("period").cast("long").alias(PERIOD), *(quoted(name) for name in inputs)
+    )
+
+
+def successive(counts: DataFrame, inputs: Sequence[str]) -> DataFrame:
+    """Return the counts of every period whose next one was counted too, and those of that one."""
+    later = [f"->{k}" for k in range(len(inputs))]
+    following = counts.select(
+        (F.col(PERIOD) - 1).alias(PERIOD),
+        *(F.col(quoted(name)).alias(new) for name, new in zip(inputs, later, strict=True)),
+    )
+    columns = (quoted(name) for name in (*inputs, *later))
+    return counts.join(following, PERIOD).select(*columns)
 
 
 def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
@@ -56,7 +72,12 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
     if not totals["periods"]:
         raise no_periods(network)
     size = definition.parameters.rate_sample
-    drawn = draw_sample(counts, _vectors, size)
+    vectors = counts.select(*(quoted(name) for name in inputs))
+    drawn = draw_sample(vectors, _vectors, size)
+    pairs = successive(counts, inputs)
+    following = np.empty((0, 2 * len(inputs)))
+    if not pairs.isEmpty():
+        following = draw_sample(pairs, _vectors, size)
     counts.unpersist()
     sums = {
         row["element"]: {name: int(row[name]) for name in SUMS}
@@ -69,6 +90,7 @@ def build(samples: DataFrame, definition: Definition[Parameters]) -> Statistics:
         np.array([totals[f"max {k}"] for k in places], dtype=np.int64),
         int(totals["periods"]),
         drawn,
+        following,
         definition,
     )
 

@@ -20,7 +20,7 @@ from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
 from planning.attributes.printed.ranking import shedding_order
 from planning.attributes.shedder import Shedder
-from planning.attributes.simulate import Trace, drop_tuples, full_bytes, replay
+from planning.attributes.simulate import Trace, drop_tuples, measure, replay
 from planning.attributes.statistics import Statistics, build
 from planning.streams import StreamDefinition
 
@@ -71,15 +71,22 @@ def compare(
         plan = planned(train, recorded.definition(method=method))
         trace = Trace.of(plan, test)
         for load in loads:
-            mine, other = replay(plan, trace, load), drop_tuples(plan, trace, load)
+            sent = Shedder(plan, load).send(trace.batch(0, trace.rows))
+            mine, other = measure(plan, trace, sent.keep), drop_tuples(plan, trace, load)
             compared.append(
                 Comparison(
                     method, load, mine.loss, 1.0 - plan.predicted_quality(load), other.loss,
-                    float(mine.bytes.sum()) / full_bytes(plan, trace),
-                    int(window_bytes(mine.bytes, plan.window).max()), plan.capacity_bytes(load),
+                    float(sent.bytes.sum()) / full_bytes(plan, trace),
+                    int(window_bytes(sent.bytes, plan.window).max()), plan.capacity_bytes(load),
                 )  # fmt: skip
             )
     return compared
+
+
+def full_bytes(plan: Plan, trace: Trace) -> int:
+    """Return the bytes of the whole trace before shedding."""
+    sizes = np.array([s.full_bytes for s in plan.streams], dtype=np.int64)
+    return int(sizes[trace.streams[trace.streams >= 0]].sum())
 
 
 def share_channel(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -51,21 +52,12 @@ class Cluster:
         self._periods = 0
 
     def __enter__(self) -> Self:
-        sampling = plan_sampling(self.network, self._error)
-        chain = is_chain(self.network)
-        for name, server in self.servers.items():
-            bound = None
-            if chain and name != self.root:
-                bound = chain_bound(self.network, server, triangle=True).use.tolist()
-            delay_s = self._delays_s.get(name, 0.0)
-            self._start(name, Start(server, sampling, self._deadline_s, bound, chain, delay_s))
+        self._sampling = plan_sampling(self.network, self._error)
         try:
-            for name, process in self.processes.items():
-                assert process.stdout is not None
-                line = process.stdout.readline()
-                if not line:
-                    raise PlanningError(f"server {name} did not start (exit {process.wait(5)})")
-                self.addresses[name] = f"http://127.0.0.1:{int(line)}"
+            for name in self.servers:
+                self._start(name, self._told(name))
+            for name in self.processes:
+                self._listen(name)
             for name in self.processes:
                 self._introduce(name)
         except BaseException:
@@ -88,11 +80,46 @@ class Cluster:
         process.stdin.flush()
         self.processes[name] = process
 
-    def _introduce(self, name: str) -> None:
+    def _told(self, name: str) -> Start:
+        """Return what a server is started with."""
+        server, chain, bound = self.servers[name], is_chain(self.network), None
+        if chain and name != self.root:
+            bound = chain_bound(self.network, server, triangle=True).use.tolist()
+        delay_s = self._delays_s.get(name, 0.0)
+        return Start(server, self._sampling, self._deadline_s, bound, chain, delay_s)
+
+    def _listen(self, name: str) -> None:
+        process = self.processes[name]
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise PlanningError(f"server {name} did not start (exit {process.wait(5)})")
+        self.addresses[name] = f"http://127.0.0.1:{int(line)}"
+
+    def _neighbours(self, name: str) -> dict[str, Any]:
         server = self.servers[name]
         parent = None if name == self.root else self.addresses[server.parent or self.root]
-        children = {child: self.addresses[child] for child in server.children}
-        self.call(name, "/neighbours", {"parent": parent, "children": children})
+        return {"parent": parent, "children": {c: self.addresses[c] for c in server.children}}
+
+    def _introduce(self, name: str) -> None:
+        self.call(name, "/neighbours", self._neighbours(name))
+
+    def restart(self, name: str) -> None:
+        """Start a server again, on another port; it introduces itself to its neighbours."""
+        for pipe in (self.processes[name].stdin, self.processes[name].stdout):
+            if pipe is not None:
+                pipe.close()
+        start = msgspec.structs.replace(self._told(name), **self._neighbours(name))
+        self._start(name, start)
+        self._listen(name)
+
+    def pause(self, name: str) -> None:
+        """Stop one server's process in its tracks."""
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        self.processes[name].send_signal(signal.SIGCONT)
 
     def call(self, name: str, path: str, body: Any = None, timeout_s: float = 60.0) -> Any:
         """Send one request to a server and return its answer."""

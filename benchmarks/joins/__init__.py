@@ -6,7 +6,7 @@ processor time, compared within one run.
 
 from __future__ import annotations
 
-from benchmarks.joins import bars
+from benchmarks.joins import bars, processor
 from benchmarks.rows import Row, measure
 
 
@@ -14,7 +14,7 @@ def run(quick: bool = False) -> list[Row]:
     """Measure every bar."""
     parts = (
         bars.exactness, bars.greedy, bars.headline, bars.never_below, bars.bursts, bars.utility,
-        bars.directions, bars.drift, bars.sizes, bars.engine_speed, bars.real_time,
+        bars.directions, bars.drift, bars.sizes, bars.engine_speed, processor.shares,
         bars.real_streams, bars.spark_pairs,
     )  # fmt: skip
     return measure(parts, quick)

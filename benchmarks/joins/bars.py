@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,7 @@ from planning.joins import path, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.layout import automatic_sizes
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, merge, tuples
-from planning.joins.plan import Plan
 from planning.joins.program import optimum
-from planning.joins.shedder import Shedder
 
 LOADS = (0.1, 0.2, 0.3, 0.5)
 
@@ -270,41 +267,6 @@ def _sustained(quick: bool) -> tuple[float, float]:
     )
     rate = (len(batch) - begin) / spent / 2
     return rate, 5000.0 / rate
-
-
-def real_time(quick: bool) -> list[Row]:
-    """Give the plan and random dropping about the same processor time on the real engine."""
-    seconds = 26.0 if quick else 40.0
-    rows = []
-    for name, rate, vocabulary in (
-        ("inverted index, 1,000/s", 1000.0, None),
-        ("bitmaps, 8,000/s", 8000.0, 100),
-    ):
-        scene = Scene(Workload(skew=0.8), rates=rate, warm_up_s=0.0, seconds=seconds)
-        gain, text = _under_a_budget(scene, replace(scene.plan(), vocabulary=vocabulary))
-        bar = f"real engine under a processor budget: {name}"
-        rows.append(row(bar, "above random", text, gain > 1.0))
-    return rows
-
-
-def _under_a_budget(scene: Scene, plan: Plan) -> tuple[float, str]:
-    left, right = scene.streams
-
-    def joined(shedder: Shedder, streams: Any) -> tuple[float, int]:
-        matches = len(shedder.push_pair(*streams))
-        return shedder.counters.busy_s, matches
-
-    Shedder(plan).push_pair(left.slice(0, 10), right.slice(0, 10))  # compile
-    full_s, full = joined(Shedder(plan, 1.0, adapt=False), (left, right))
-    share = 0.4 * full_s / scene.seconds
-    ours_s, ours = joined(Shedder(plan, cpu_share=min(share, 1.0)), (left, right))
-    kept = [simulate.thinned(part, ours_s / full_s) for part in (left, right)]
-    random_s, dropped = joined(Shedder(plan, 1.0, adapt=False), kept)
-    gain = (ours / ours_s) / (dropped / random_s)
-    return gain, (
-        f"budget 0.40: {ours / full:.2f} of the output in {ours_s / full_s:.2f} of the time; "
-        f"random dropping {dropped / full:.2f} in {random_s / full_s:.2f}; {gain:.1f} × per second"
-    )
 
 
 def real_streams(quick: bool) -> list[Row]:

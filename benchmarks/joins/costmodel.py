@@ -20,7 +20,7 @@ from planning.joins.control import View
 from planning.joins.engine import Selection, WindowedJoin, probe
 from planning.joins.engine.bitmaps import inside, intrinsic
 from planning.joins.engine.probe import Output, Rules, Tally
-from planning.joins.engine.storage import Scratch, State, scramble
+from planning.joins.engine.storage import HEAD, SEQ, Scratch, State, cut, scramble
 from planning.joins.model import Condition, Tuples, Windows, merge
 
 SCAN, TIME_SORTED, ID_SORTED, HASH = range(4)
@@ -76,20 +76,26 @@ def cost_of(
     if method in (SCAN, HASH):
         return float(compared) if method == SCAN else LOOKUP
     postings = 0
+    windows = scratch.chosen[0]
     lists = 0
-    for j in range(n):
-        if scratch.compared[j] > 0:
+    for k in range(windows):
+        if scratch.end[k] > scratch.begin[k]:
             lists += items.size
-    for q in range(scratch.compared[scratch.compared.size - 1]):
+    for q in range(scratch.chosen[1]):
         postings += postings_in(state, i, items, scratch.low[q], scratch.high[q])
     insertion = items.size * POSTING
     if method == ID_SORTED:
         # No early stop inside a basic window, and balanced trees to insert into and remove from.
         postings = 0
-        for j in range(n):
-            if scratch.compared[j] > 0:
+        chosen = scratch.window[:windows].copy()
+        some = (scratch.end[:windows] > scratch.begin[:windows]).copy()
+        head = state.meta[i, HEAD]
+        cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
+        for k in range(windows):
+            if some[k]:
+                j = chosen[k]
                 postings += postings_in(state, i, items, scratch.begin[j], scratch.end[j])
-        held = max(scratch.end[0] - scratch.begin[n - 1], 2)
+        held = max(state.meta[i, SEQ] - head, 2)
         insertion *= 2.0 * np.log2(held)
     return postings * POSTING + lists * LOOKUP + insertion
 

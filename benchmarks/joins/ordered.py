@@ -38,7 +38,8 @@ class Ordered(NamedTuple):
 
     def selection(self) -> Selection:
         """Return the operator's selection that the order is written into, tuple by tuple."""
-        return Selection.of_fractions(np.zeros(self.order.shape))
+        granted = Selection.of_fractions(np.ones(self.order.shape))
+        return granted._replace(take=np.zeros(self.order.shape))
 
 
 @njit(cache=True, nogil=True)
@@ -58,8 +59,9 @@ def arrange(
     storage.advance(
         state, i, epoch, now, rules.window_s[i], rules.basic_window_s, rules.access
     )
-    probe.cut_for(state, i, time, late, rules, scratch)
-    wanted = scratch.compared[:n]
+    head = probe.head_for(state.meta[i], state.time[i], time, late, rules.window_s[i])
+    storage.cut(state.meta[i], state.starts[i], head, n, scratch.begin, scratch.end)
+    wanted = scratch.window[:n]
     owed = comparisons_in_order(
         ordered.order[i, kind], ordered.fraction[i, kind], ordered.owed[i, kind],
         scratch.begin[:n], scratch.end[:n], wanted,

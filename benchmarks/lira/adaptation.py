@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.lira import reading
+from benchmarks.lira.greedy import increment
 from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import LOADS, QUERIES, REGIONS, SEEDS, scene_of, slowest, timed
 from benchmarks.rows import Row, best_of, row
@@ -19,8 +21,6 @@ from planning.lira.partition.quadtree import QuadTree
 from planning.lira.partition.regions import Partition
 from planning.lira.path import ThrottlerPath
 from planning.lira.planner import importance_of, update_weight
-from planning.lira.printed import reading
-from planning.lira.printed.greedy import increment
 from planning.lira.printed.gridreduce import grid_reduce_sums
 
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.lira.fleet import Fleet, ReferenceRun, ThresholdMap, reference_run
+from benchmarks.lira.greedy import uniform_threshold
 from benchmarks.lira.trace import Trace
 from planning.arrays import FloatArray, IntArray
 from planning.errors import StatisticsError
+from planning.lira.memory import BudgetCorrection
 from planning.lira.model import ReductionCurve
 from planning.lira.plan import Plan
-from planning.lira.printed.greedy import uniform_threshold
 from planning.lira.queries import query_errors
-from planning.lira.shedder import BudgetCorrection
 
 LOSS_SEED = 7  # of Random Drop
 Maps = Callable[[float], ThresholdMap]

@@ -7,13 +7,13 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.lira.bench import Result
 from benchmarks.lira.experiments import all_methods
+from benchmarks.lira.greedy import greedy_increment
 from benchmarks.lira.recorded import load_tracks
 from benchmarks.lira.scene import Scene
 from benchmarks.lira.setting import DISTRIBUTIONS, LOADS, QUERIES, REGIONS, scene_of, seeds
 from benchmarks.rows import Row, row
 from planning.arrays import FloatArray
 from planning.lira.path import ThrottlerPath
-from planning.lira.printed.greedy import greedy_increment
 from planning.lira.printed.gridreduce import grid_reduce
 
 Results = dict[tuple[str, float, str], list[Result]]  # by distribution, z and method; one per seed

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.lira.bench import Bench, Maps, Result
 from benchmarks.lira.fleet import ThresholdMap
+from benchmarks.lira.greedy import greedy_increment
 from benchmarks.lira.trace import Trace, generate_trace
 from benchmarks.lira.workload import Distribution, generate_queries
 from planning.arrays import FloatArray
@@ -20,7 +21,6 @@ from planning.lira.parameters import Parameters
 from planning.lira.partition.regions import Partition, grid_side
 from planning.lira.plan import Plan
 from planning.lira.planner import solve, update_weight
-from planning.lira.printed.greedy import greedy_increment
 from planning.lira.printed.gridreduce import grid_reduce
 from planning.lira.statistics import (
     Grid,

@@ -28,6 +28,7 @@ OVERDUE = 1e6  # times age: the refresh that was promised
 MAX_GAIN = 6.0
 MIN_GAIN = -4.0
 GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
+SHORTEST = 12  # a cycle of fewer tuples is followed as if it had so many
 HEADROOM = 0.9  # of the pace: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
 CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
@@ -253,13 +254,14 @@ def decide(
         if not limited:
             planned += spent
         if e >= 0:
-            # The first time, attributes start at different ages so that entities do not refresh
-            # in step.
+            # The first time, entities start at different ages so that they do not refresh in
+            # step, and so do attributes with periods; the others refresh in one tuple.
             phase = draws[i] if keyed else e
             for j in range(attributes):
                 if keep[i, j]:
                     every = whole[PERIOD, s, j]
-                    age[e, j] = (phase + j) % every if age[e, j] < 0 and every > 1 else 0
+                    first = phase + j if real[BAND, s, j] < 0.0 else phase
+                    age[e, j] = first % every if age[e, j] < 0 and every > 1 else 0
                     last[e, j] = values[j, i]
                 elif age[e, j] >= 0:
                     age[e, j] += 1
@@ -360,16 +362,25 @@ def dead_band_sums(
 
 @numba.njit(cache=True)
 def held_errors(
-    streams: Any, slots: Any, values: Any, keep: Any, numeric: Any, scale: Any, entities: int
+    streams: Any,
+    slots: Any,
+    values: Any,
+    keep: Any,
+    numeric: Any,
+    scale: Any,
+    weight: Any,
+    entities: int,
 ) -> Any:
-    """Return (summed error per stream and attribute, reports per stream) at the receiver.
+    """Return (error per stream and attribute, weighted error per tuple, reports per stream).
 
-    It holds the last value that ``keep`` let through; before the first, the error counts 1.
+    The receiver holds the last value that ``keep`` let through; before the first, the error
+    counts 1.
     """
-    rows, attributes = values.shape
+    rows, attributes = keep.shape
     held = np.full((entities, attributes), np.nan)
     known = np.zeros((entities, attributes), np.bool_)
     error = np.zeros(scale.shape)
+    lost = np.zeros(rows)
     reports = np.zeros(scale.shape[0], np.int64)
     for i in range(rows):
         s, e = streams[i], slots[i]
@@ -380,10 +391,12 @@ def held_errors(
             if keep[i, j]:
                 held[e, j] = values[i, j]
                 known[e, j] = True
-            elif not known[e, j]:
-                error[s, j] += 1.0
-            else:
+                continue
+            wrong = 1.0
+            if known[e, j]:
                 now, last = values[i, j], held[e, j]
                 distance = deviation(now, last, numeric[j], scale[s, j])
-                error[s, j] += _error(distance, now, last, numeric[j], scale[s, j])
-    return error, reports
+                wrong = _error(distance, now, last, numeric[j], scale[s, j])
+            error[s, j] += wrong
+            lost[i] += weight[s, j] * wrong
+    return error, lost, reports

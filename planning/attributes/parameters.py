@@ -21,6 +21,7 @@ class Parameters(FamilyParameters):
     """How attribute shedding is planned for a stream."""
 
     uses_queries: ClassVar[bool] = False
+    open_domains: ClassVar[bool] = True
     definition_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "samples": {"expectations": "reports"},
         "gate": {"holdout_from": "end"},

@@ -155,16 +155,19 @@ def lines_above(x: FloatArray, y: FloatArray) -> list[tuple[float, float]]:
     """
     hull: list[tuple[float, float]] = []
     for point in sorted(zip(x.tolist(), y.tolist(), strict=True)):
-        while hull and (
-            point[0] <= hull[-1][0] or len(hull) > 1 and _slope(hull[-2], point) >= _slope(*hull[-2:])
-        ):
+        while hull and (point[0] <= hull[-1][0] or _below(hull, point)):
             hull.pop()
         hull.append(point)
     top = max(y.tolist())
     rising = [(a, _slope(a, b)) for a, b in itertools.pairwise(hull) if _slope(a, b) > 0]
     sides = [(y0 - slope * x0, slope) for (x0, y0), slope in rising]
-    few = spread_points(np.arange(len(sides), dtype=np.float64), LINES) if sides else []
+    few = spread_points(np.arange(len(sides), dtype=np.float64), LINES)
     return [(top, 0.0), *((round(sides[k][0], 6), round(sides[k][1], 6)) for k in few)]
+
+
+def _below(hull: list[tuple[float, float]], point: tuple[float, float]) -> bool:
+    """Whether the end of a hull lies below the line from the point before it to a new point."""
+    return len(hull) > 1 and _slope(hull[-2], point) >= _slope(*hull[-2:])
 
 
 def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from planning.arrays import FloatArray, frozen, frozen_ints
 from planning.attributes import path
 from planning.attributes.kernels import HEADROOM
+from planning.attributes.memory import MAX_ENTITIES
 from planning.attributes.path import Frontier, Part
 from planning.attributes.plan import NEVER, PERIODIC, Plan, Stream
 from planning.attributes.printed import ranking
@@ -77,6 +78,49 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
         return "heuristic"
     step = -float(np.diff(plan.loss).min(initial=0.0))
     return f"within {math.ceil(step / STATUS_DIGITS) * STATUS_DIGITS:.3g}" if step else "exact"
+
+
+def warnings(
+    plan: Plan, statistics: Statistics, definition: Definition[Parameters]
+) -> list[str]:
+    """Return why the plan may be worse than it says, each with a remedy.
+
+    >>> from planning.examples import demo_definition, demo_plan, demo_statistics
+    >>> warnings(demo_plan("attributes"), demo_statistics("attributes"),
+    ...          demo_definition("attributes"))
+    []
+    """
+    found = []
+    for profile, stream in zip(statistics.streams, plan.streams, strict=True):
+        of = f" of {stream.name}" if plan.stream_attribute else ""
+        if not stream.cid:
+            shed = ", ".join(plan.attributes[j] for j in stream.items) or "nothing"
+            found.append(
+                f"no attribute{of} was found that names the entity of a tuple, so all tuples are "
+                f"taken for reports of one entity, categories and texts are never shed, and {shed} "
+                "may be; name the entity in parameters.cid"
+            )
+        if profile.tuples < plan.window:
+            found.append(
+                f"the window of {plan.window} tuples is longer than the {profile.tuples} samples"
+                f"{of}, so nothing is known about a whole window; land more samples or lower "
+                "parameters.window_tuples"
+            )
+        if profile.entities > MAX_ENTITIES:
+            found.append(
+                f"{profile.entities} entities{of} are more than the {MAX_ENTITIES} that a source "
+                "remembers, so tuples of the others get whatever room is left; raise max_entities "
+                "of the shedder or split the stream"
+            )
+    longest = max(stream.full_bytes for stream in plan.streams)
+    room = plan.capacity_bytes(plan.capacity_ratio)
+    if 0 <= room < longest:
+        found.append(
+            f"a window of {plan.window} tuples may carry {room} bytes at C/R "
+            f"{plan.capacity_ratio:g}, less than a whole tuple of {longest}; raise "
+            f"parameters.window_tuples to {math.ceil(plan.window * longest / max(room, 1))} or more"
+        )
+    return found
 
 
 def _rounded(plan: Plan, parameters: Parameters) -> bool:
@@ -344,6 +388,8 @@ def _stream(profile: StreamProfile, parameters: Parameters, menu: Menu, share: f
     present = np.array([not shared or a.present > 0 for a in profile.attributes])
     always = {*profile.cycle.cid, *parameters.must_keep, parameters.stream_attribute}
     kept = np.array([name in always for name in names]) | (sizes == 0)
+    if not profile.cycle.cid:  # one of them may name the entity, and must not be missing
+        kept |= np.array([a.kind != "number" for a in profile.attributes])
     items = int((present & ~kept).sum())
     bare = set(menu.period) <= {1, NEVER} and set(menu.band) == {PERIODIC}
     return Stream(

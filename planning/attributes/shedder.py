@@ -275,7 +275,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         return _Followed(
             whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
             aside, one, pace, max(pace * self._plan.window, float(one)),
-            kernels.GAIN_STEP / self._cycle,
+            kernels.GAIN_STEP / max(self._cycle, kernels.SHORTEST),
         )  # fmt: skip
 
     def _decide(

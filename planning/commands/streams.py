@@ -115,8 +115,8 @@ def show(
 
 
 def _domain(attribute: Attribute) -> str:
-    if attribute.type == "category":
-        return ", ".join(attribute.values)
+    if attribute.type in ("category", "text"):
+        return ", ".join(attribute.values) or "any"
     low, high = attribute.bounds
     return f"[{low:.12g}, {high:.12g}]"
 

@@ -79,6 +79,8 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     error: float
     reference: list[float]
     parts: list[PartDocument]
+    headroom: float = 1.0
+    qualities: list[float] = []
 
 
 class _PackedPart(msgspec.Struct, array_like=True):
@@ -96,6 +98,11 @@ class _PackedPlan(msgspec.Struct, array_like=True):
     parts: list[_PackedPart]
 
 
+class _PackedMore(_PackedPlan, array_like=True):
+    headroom: float = 1.0
+    qualities: list[float] = []
+
+
 class Content(NamedTuple):
     """The fields of a plan."""
 
@@ -104,6 +111,8 @@ class Content(NamedTuple):
     error: float
     reference: FloatArray
     parts: tuple[Part, ...]
+    headroom: float
+    qualities: tuple[float, ...]
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
@@ -115,6 +124,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
             {"kind": kind, "arrays": typed_arrays(arrays), "arcs": list(arcs)}
             for kind, arrays, arcs in contents
         ],
+        **_more(plan),
     }
 
 
@@ -134,7 +144,9 @@ def to_bytes(plan: Plan) -> bytes:
         _PackedPart(kind, {n: PackedArray.of(a) for n, a in arrays.items()}, list(arcs))
         for kind, arrays, arcs in contents
     ]
-    made = msgspec.msgpack.encode(_PackedPlan(**_head(plan), parts=parts), order="deterministic")
+    more = _more(plan)
+    content = (_PackedMore if more else _PackedPlan)(**_head(plan), parts=parts, **more)
+    made = msgspec.msgpack.encode(content, order="deterministic")
     text = msgspec.json.encode(to_document(plan), order="sorted")
     if len(made) <= len(text) or len(text) > MOST_BYTES:
         return made
@@ -152,7 +164,7 @@ def from_bytes(payload: bytes) -> Content:
             return from_document(msgspec.json.decode(text))
         except msgspec.DecodeError as error:
             raise damaged(WHAT, "hold JSON", error) from None
-    read: _PackedPlan = Reader(payload, WHAT).message(_PackedPlan)
+    read: _PackedMore = Reader(payload, WHAT).message(_PackedMore)
     return _assembled(read, read.network, read.parts)
 
 
@@ -164,6 +176,12 @@ def _head(plan: Plan) -> dict[str, Any]:
         "error": plan.error,
         "reference": plan.reference.tolist(),
     }
+
+
+def _more(plan: Plan) -> dict[str, Any]:
+    """Return what plans made without statistics do not have."""
+    more = {"headroom": plan.headroom, "qualities": list(plan.qualities)}
+    return more if more != {"headroom": 1.0, "qualities": []} else {}
 
 
 def _contents(table: Stored | None) -> tuple[str, dict[str, NDArray[Any]], tuple[str, ...]]:
@@ -196,7 +214,7 @@ def _table(part: PartDocument | _PackedPart) -> Stored | None:
 
 
 def _assembled(
-    read: PlanDocument | _PackedPlan,
+    read: PlanDocument | _PackedMore,
     network_document: Any,
     parts: Iterable[PartDocument | _PackedPart],
 ) -> Content:
@@ -221,7 +239,18 @@ def _assembled(
     for part in made:
         if not _fits(part):
             raise ArtifactError("tables of a fit plan must fit its network; take it from the store")
-    return Content(network, read.method, float(read.error), np.array(read.reference), made)
+    if not (1.0 <= read.headroom < np.inf and _are_shares(np.array(read.qualities))):
+        raise damaged(WHAT, "have head room of at least 1 and qualities in [0, 1]", read.headroom)
+    reference = np.array(read.reference)
+    return Content(
+        network,
+        read.method,
+        float(read.error),
+        reference,
+        made,
+        float(read.headroom),
+        tuple(read.qualities),
+    )
 
 
 def _fits(part: Part) -> bool:

@@ -60,6 +60,14 @@ class Parameters(FamilyParameters):
         description="Share of what arrives that every arc keeps, as far as the capacities allow, "
         "so that every arc has estimates and no weight exceeds 1 / min_keep. Exact methods only.",
     )
+    headroom: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the periods in which no capacity may be exceeded although the rates "
+        "are those of the period before: predicted rates are multiplied by what that takes, as "
+        "measured in successive periods. 0 follows the predicted rates as they are.",
+    )
     memory_bytes: int = Field(
         default=4_000_000,
         ge=0,
@@ -83,7 +91,9 @@ class Parameters(FamilyParameters):
     @field_validator("network")
     @classmethod
     def _network_is_sound(cls, document: dict[str, Any]) -> dict[str, Any]:
-        return QueryNetwork.from_document(document).to_document()
+        network = QueryNetwork.from_document(document)
+        network.check_worth_planning()
+        return network.to_document()
 
     @cached_property
     def query_network(self) -> QueryNetwork:

@@ -50,6 +50,8 @@ class Plan:
     error: float
     reference: FloatArray  # rates that exactly fill the busiest server
     parts: tuple[Part, ...]
+    headroom: float = 1.0  # times which predicted rates are multiplied before the plan is asked
+    qualities: tuple[float, ...] = ()  # of the observed rates at evenly spaced scalar loads
 
     @cached_property
     def _columns(self) -> list[tuple[Part, Any, Any, Any]]:
@@ -133,7 +135,15 @@ class Plan:
         return out
 
     def predicted_quality(self, load: float | Rates) -> float:
-        """Return throughput over the throughput of unlimited servers, in [0, 1]."""
+        """Return throughput over the throughput of unlimited servers, in [0, 1].
+
+        Of a scalar load: over rates that vary around those of the load as the observed ones do, if
+        the plan was made from statistics. Rates above the mean lose more than those below it gain.
+        """
+        if isinstance(load, (int, float)) and self.qualities:
+            self.rates_at(load)
+            loads = np.linspace(0.0, 1.0, len(self.qualities))
+            return float(np.interp(load, loads, self.qualities))
         if isinstance(load, (int, float)) and load == 0:
             return 0.0
         vector = self._vector(load)
@@ -253,6 +263,7 @@ class Plan:
             "fragments": len(self.parts),
             "method": self.method,
             "error": self.error,
+            "headroom": self.headroom,
             "plans": self.plan_count,
             "bytes": self.nbytes,
             "predicted_quality": round(self.predicted_quality(0.5), 6),

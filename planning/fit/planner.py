@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from planning.arrays import FloatArray
-from planning.errors import InvalidInput, PlanningError
+from planning.errors import InvalidInput, PlanningError, StatisticsError
 from planning.fit.network import QueryNetwork, Rates, graph
 from planning.fit.path import Part, Stored
 from planning.fit.path.regions import enumerate_regions
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 Solver = Literal["simplex", "glop", "highs"]
 PROBES = 500
+QUALITIES = 41
+HEADROOM_LOADS = (0.3, 0.5, 0.7, 0.9)
+MOST_HEADROOM = 1e3
+LEAST_PAIRS = 20
 OVERLOAD = 1e-7
 """Share of a capacity, or of the throughput, by which rounding may miss it."""
 
@@ -39,7 +43,7 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
     workload = None
     if parameters.method == "solver_w":
         workload = Empirical(statistics.rates / network.max_rates)
-    return plan_network(
+    made = plan_network(
         network,
         method=parameters.method,
         error=parameters.error,
@@ -49,6 +53,64 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
         max_regions=parameters.max_regions,
         max_plans=parameters.max_plans,
     )
+    if parameters.headroom > 0.0:
+        made = replace(made, headroom=_headroom(made, statistics.successive, parameters.headroom))
+    return replace(made, qualities=_qualities(made, statistics.rates))
+
+
+def _headroom(made: Plan, successive: FloatArray, share: float) -> float:
+    """Return the least factor on a period's rates that suits the next one in a share of periods.
+
+    At each of several loads, so that it covers all mixtures of what is dropped.
+    """
+    if len(successive) < LEAST_PAIRS:
+        raise StatisticsError(
+            f"headroom needs samples of at least {LEAST_PAIRS} pairs of successive periods, got "
+            f"{len(successive)}; take more samples, or leave headroom out"
+        )
+    before, after = np.hsplit(successive, 2)
+    scale = _busiest(made.network, after.mean(axis=0))
+
+    def suits(factor: float) -> bool:
+        for load in HEADROOM_LOADS:
+            drops = made.at_many(before * factor / (scale * load))
+            done = made.network.evaluate_many(after / (scale * load), drops)
+            if (done.use(made.network).max(axis=1) > 1.0 + OVERLOAD).mean() > 1.0 - share:
+                return False
+        return True
+
+    low, high = 1.0, 1.0
+    while not suits(high):
+        if high > MOST_HEADROOM:
+            raise StatisticsError(
+                f"headroom must be reachable by a factor of at most {MOST_HEADROOM:g} on the "
+                f"rates of the period before, {share:g} is not; lower it"
+            )
+        low, high = high, 2.0 * high
+    while high - low > 1e-3 * low:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if suits(middle) else (middle, high)
+    return high
+
+
+def _qualities(made: Plan, rates: FloatArray) -> tuple[float, ...]:
+    """Return the quality of the observed rates, scaled so that their mean stands for each load."""
+    scale = _busiest(made.network, rates.mean(axis=0))
+    if scale <= 0.0:
+        return ()
+    found = [0.0]
+    for load in np.linspace(0.0, 1.0, QUALITIES)[1:]:
+        scaled = rates / (scale * load)
+        drops = made.at_many(scaled * made.headroom)
+        full = made.network.evaluate_many(scaled, np.zeros_like(drops)).throughput.sum()
+        reached = made.network.evaluate_many(scaled, drops).throughput.sum()
+        found.append(min(float(reached / full), 1.0) if full > 0 else 1.0)
+    return tuple(found)
+
+
+def _busiest(network: QueryNetwork, rates: FloatArray) -> float:
+    """Return the highest share of a capacity that rates ask for."""
+    return float((shedding_program(network).use_per_tuple @ rates).max(initial=0.0))
 
 
 def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
@@ -85,6 +147,7 @@ def plan_network(
     """
     if method not in ("exact", *METHODS):
         raise InvalidInput(f"method must be one of exact, {', '.join(METHODS)}, got {method!r}")
+    network.check_worth_planning()
     tables: list[Stored | None] = []
     fragments = graph.fragments(network)
     left = memory_bytes
@@ -121,7 +184,8 @@ def _verify(made: Plan) -> None:
         program = part.program
         if not len(program.tableau):
             continue
-        points = rng.random((PROBES, len(program.max_rates))) ** rng.choice([0.5, 1, 4], (PROBES, 1))
+        points = rng.random((PROBES, len(program.max_rates)))
+        points **= rng.choice([0.5, 1.0, 4.0], (PROBES, 1))
         most = np.maximum((points @ program.raw_use.T).max(axis=1, keepdims=True), 1.0)
         points /= most ** rng.choice([0.0, 0.5, 0.9], (PROBES, 1))
         done = part.flows(points)
@@ -149,12 +213,14 @@ def _table(
     max_regions: int,
     max_plans: int,
 ) -> Stored | None:
-    if method == "simplex":
-        return None
     program = shedding_program(fragment)
+    trivial = not program.raw_use.any() or not program.full_throughput.any()
+    if method == "simplex" or (trivial and method not in ("exact", "regions")):
+        return None
     if method in ("exact", "regions"):
+        most_bytes = np.inf if method == "regions" else memory_bytes
         try:
-            table = enumerate_regions(program, max_regions)
+            table = enumerate_regions(program, max_regions, most_bytes)
         except PlanningError:
             if method == "regions":
                 raise
@@ -245,7 +311,5 @@ def reference_direction(network: QueryNetwork, rates: FloatArray) -> FloatArray:
     >>> reference_direction(figure_1(), np.array([1.0, 1.0]))
     array([0.25, 0.25])
     """
-    program = shedding_program(network)
-    use = program.raw_use @ (rates / program.max_rates)
-    busiest = float(use.max(initial=0.0))
+    busiest = _busiest(network, rates)
     return rates / busiest if busiest > 0 else rates

@@ -129,7 +129,7 @@ class Shedder(BaseShedder[Plan, dict[str, float], float | Rates]):
         """Follow a new load; credits and counters continue."""
         asked = load
         if not isinstance(load, (int, float)):
-            asked = self._plan.network.rate_vector(load) * getattr(self._plan, "headroom", 1.0)
+            asked = self._plan.network.rate_vector(load) * self._plan.headroom
         planned = self._plan.fractions(asked)
         drops = planned * self._applied
         fractions = np.concatenate([drops, self._plan.least_of_streams(drops), [0.0]])

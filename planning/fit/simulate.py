@@ -7,9 +7,9 @@ entrance, evenly. Rates are followed by the code of a node, which measures and p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -38,7 +38,7 @@ BLOCKS = 20
 """Stretches of the samples whose qualities count as independent."""
 MOST_ITEMS = 1_000_000
 """Items that a node is offered at one load."""
-MOST_PER_PERIOD = 20_000
+FEWEST_PER_PERIOD, MOST_PER_PERIOD = 200, 20_000
 """Items of a period: where there would be more, it is taken shorter than it is; rates stay."""
 BUSY_PERIODS = 3
 
@@ -82,7 +82,8 @@ def evaluate(
     The network that is loaded is the one the samples themselves show, so a plan made from stale
     costs is seen to be stale. At a load of rates by input id, an outcome's ``load`` is the fraction
     that corresponds to them: the share of its work that the busiest server can afford. The
-    alternatives follow the rates that are really there, although a node would have to predict them.
+    alternatives follow the rates that the node believes in while it sheds.
+
     Batch sizes are tried on a busy stretch, where no batch lasts longer than a period: what longer
     ones do to rates that change meanwhile depends on the rates.
     """
@@ -102,24 +103,21 @@ def _outcome(
 ) -> Outcome:
     schedule = load if isinstance(load, tuple) else ()
     scaled = scale_to(fresh, rates, load)
-    most = MOST_ITEMS // 5 // len(rates) if schedule else MOST_PER_PERIOD
-    items = _Items(fresh, scaled, period_s, max(most, 100))
+    items = _Items(fresh, scaled, period_s, MOST_ITEMS // 5 if schedule else MOST_ITEMS)
     scaled = scaled[: items.periods]
     shed = items.measured(plan, 100 if schedule else rehearsal.USUAL, items.count)
     sizes: dict[str, float] = {}
     if not schedule and items.count:
-        together = np.convolve(scaled.sum(axis=1), np.ones(BUSY_PERIODS), mode="valid")
-        middle = scaled[int(np.argmax(together)) if len(together) else 0 :][:BUSY_PERIODS]
-        busy = _Items(fresh, middle, MOST_PER_PERIOD / max(middle.sum(axis=1).mean(), 1e-9))
+        busy = _busy(fresh, scaled)
         sizes = rehearsal.by_size(busy.count, lambda *tried: busy.measured(plan, *tried).quality)
-    random = measure(fresh, scaled, random_drops(fresh, scaled))
-    local = measure(fresh, scaled, local_drops(fresh, scaled))
+    random, local = items.instead(random_drops), items.instead(local_drops)
     strongest = max(random, local, key=lambda done: done.quality)
     z = _affordable(fresh, scaled) if isinstance(load, Mapping) else float(np.mean(load))
     predicted = [plan.predicted_quality(at) for at in schedule or (load,)]
+    arriving = [1.0 / at for at in schedule] or None
     return Outcome(
         load=z,
-        predicted_quality=float(np.mean(predicted)),
+        predicted_quality=float(np.average(predicted, weights=arriving)),
         quality=min(shed.quality, 1.0),
         random_quality=random.quality,
         passed_fraction=passed_fraction(fresh, scaled, shed),
@@ -129,6 +127,14 @@ def _outcome(
         noise=_noise(shed, strongest),
         schedule=schedule,
     )
+
+
+def _busy(network: QueryNetwork, rates: FloatArray) -> _Items:
+    """Return the items of few periods that are busier than most, each as long as a large batch."""
+    together = np.convolve(rates.sum(axis=1), np.ones(min(BUSY_PERIODS, len(rates))), mode="valid")
+    first = int(np.argsort(together, kind="stable")[3 * len(together) // 4])
+    chosen = rates[first : first + BUSY_PERIODS]
+    return _Items(network, chosen, MOST_PER_PERIOD / max(float(chosen.sum(axis=1).mean()), 1e-9))
 
 
 def _noise(shed: Measured, other: Measured) -> float:
@@ -188,12 +194,13 @@ class _Items:
         network: QueryNetwork,
         rates: FloatArray,
         period_s: float,
-        most: int = MOST_PER_PERIOD,
+        most: int = MOST_ITEMS,
     ) -> None:
         self.network = network
         mean = max(float(rates.sum(axis=1).mean()), 1e-9)
-        self.period_s = min(period_s, most / mean)
-        self.rates = rates = rates[: max(int(MOST_ITEMS / (mean * self.period_s)), BUSY_PERIODS)]
+        per_period = min(max(most // len(rates), FEWEST_PER_PERIOD), MOST_PER_PERIOD)
+        self.period_s = min(period_s, per_period / mean)
+        self.rates = rates = rates[: max(int(most / (mean * self.period_s)), BUSY_PERIODS)]
         self.periods = len(rates)
         whole = np.rint(np.cumsum(rates * self.period_s, axis=0)).astype(np.int64)
         each = np.diff(whole, axis=0, prepend=0).ravel()
@@ -218,6 +225,8 @@ class _Items:
         offered, kept = np.zeros((2, periods, len(self.names)), dtype=np.int64)
         carried = np.zeros((len(self.network.streams), 1))
         node = self._node(plan, min(size, rows))
+        believed: list[FloatArray] = []
+        arrived = np.zeros((-(-rows // size), periods))
         for start in range(0, rows, size):
             part = slice(start, min(start + size, rows))
             first, last = int(self.period[start]), int(self.period[part.stop - 1])
@@ -225,6 +234,7 @@ class _Items:
             width = last - first + 1
             flows = np.zeros((len(carried), width), dtype=np.int64)
             np.add.at(flows, (self.source[part], self.period[part] - first), 1)
+            arrived[len(believed), first : last + 1] = flows.sum(axis=0)
             for level in self.levels:
                 counts = flows[level.streams]
                 if not counts.any():
@@ -238,19 +248,27 @@ class _Items:
                 whole = np.floor(out + 1e-9)
                 carried[level.made] = out[:, -1:] - whole[:, -1:]
                 flows[level.made] = np.diff(whole, axis=1, prepend=0.0)
+            rates: Any = node.path.load
+            believed.append(self.network.rate_vector(rates))
+        self.followed = np.array(believed).reshape(-1, self.rates.shape[1]), arrived
         share = kept / np.maximum(offered, 1)
         return np.where(offered > kept, 1.0 - share / self.network.window_overhead, 0.0)
 
+    def instead(self, rule: Callable[[QueryNetwork, FloatArray], FloatArray]) -> Measured:
+        """Measure what other drops do, at the rates that the node believed in when it last shed."""
+        believed, arrived = self.followed
+        of_period = arrived / np.maximum(arrived.sum(axis=0), 1.0)
+        drops = of_period.T @ rule(self.network, believed)
+        return measure(self.network, self.rates[: len(drops)], drops)
+
     def _node(self, plan: Plan, first: int) -> rehearsal.Rehearsal:
-        """Return a node that has seen the mirror image of the beginning; its first batch is due."""
+        """Return a node that has seen the mirror image of the beginning, in batches as long."""
         monitor = RateMonitor(period_s=self.period_s)
         if first:
-            due_s = self.time[first - 1] * self.period_s
-            every_s = max(due_s, self.period_s)
-            for k in range(min(monitor.periods, len(self.rates)), 0, -1):
-                seen = self.rates[k - 1] * every_s
-                named = zip(self.network.input_ids, seen.tolist(), strict=True)
-                monitor.before(due_s - k * every_s, dict(named))
+            every_s = max(self.time[first - 1] * self.period_s, self.period_s)
+            for k in reversed(range(min(monitor.periods, len(self.rates)))):
+                named = zip(self.network.input_ids, self.rates[k] * every_s, strict=True)
+                monitor.before(-k * every_s, dict(named))
         return rehearsal.Rehearsal(plan, "fit", throttle=monitor)
 
 

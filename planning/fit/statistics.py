@@ -48,6 +48,7 @@ class Statistics:
     rates: FloatArray  # (sampled periods, inputs): observed rate vectors
     periods: int  # complete periods
     tuples: dict[str, int]  # arrivals per operator behind its measurement
+    successive: FloatArray  # (sampled pairs, 2 x inputs): rates of a period, then of the next one
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -58,6 +59,7 @@ class Statistics:
             "rates": self.rates.tolist(),
             "periods": self.periods,
             "tuples": dict(self.tuples),
+            "successive": self.successive.tolist(),
         }
 
     @classmethod
@@ -72,25 +74,38 @@ class Statistics:
             rates=finite_array("rates", document["rates"], (-1, inputs)),
             periods=int(document["periods"]),
             tuples={name: int(count) for name, count in document["tuples"].items()},
+            successive=finite_array(
+                "successive", document.get("successive") or np.empty((0, 2 * inputs)),
+                (-1, 2 * inputs),
+            ),
         )
 
 
 def build(samples: Columns, definition: Definition[Parameters]) -> Statistics:
     """Build the statistics of samples that fit in memory."""
     network = definition.parameters.query_network
-    counts = period_counts(samples, network)
+    periods, counts = _complete(samples, network)
     if not len(counts):
         raise no_periods(network)
     size = definition.parameters.rate_sample
-    drawn = counts[sampling.draw(list(counts.T.astype(np.float64)), size)]
+    first = np.flatnonzero(np.diff(periods) == 1)
     return assemble(
         element_sums(samples),
         counts.sum(axis=0),
         counts.max(axis=0),
         len(counts),
-        drawn.astype(np.float64),
+        _drawn(counts, size),
+        _drawn(np.hstack([counts[first], counts[first + 1]]), size),
         definition,
     )
+
+
+def _drawn(counts: IntArray, size: int) -> FloatArray:
+    """Draw a bounded sample of rows."""
+    if not len(counts):
+        return counts.astype(np.float64)
+    drawn = counts[sampling.draw(list(counts.T.astype(np.float64)), size)]
+    return np.asarray(drawn, dtype=np.float64)
 
 
 def no_periods(network: QueryNetwork) -> StatisticsError:
@@ -116,6 +131,11 @@ def element_sums(samples: Columns) -> dict[str, dict[str, int]]:
 
 def period_counts(samples: Columns, network: QueryNetwork) -> IntArray:
     """Return tuples per input (columns) for every period in which all inputs were counted."""
+    return _complete(samples, network)[1]
+
+
+def _complete(samples: Columns, network: QueryNetwork) -> tuple[IntArray, IntArray]:
+    """Return the periods in which all inputs were counted, in order, and the counts."""
     elements = np.asarray(samples["element"]).astype(str)
     periods = np.asarray(samples["period"], dtype=np.float64).astype(np.int64)
     values = np.asarray(samples["tuples_out"], dtype=np.float64).astype(np.int64)
@@ -126,7 +146,8 @@ def period_counts(samples: Columns, network: QueryNetwork) -> IntArray:
         mine = elements == name
         np.add.at(counts[:, k], places[mine], values[mine])
         seen[places[mine], k] = True
-    return counts[seen.all(axis=1)]
+    whole = seen.all(axis=1)
+    return known[whole], counts[whole]
 
 
 def assemble(
@@ -135,6 +156,7 @@ def assemble(
     highest: IntArray,
     periods: int,
     drawn: FloatArray,
+    successive: FloatArray,
     definition: Definition[Parameters],
 ) -> Statistics:
     """Turn sums into measured operators and rates."""
@@ -154,6 +176,7 @@ def assemble(
         rates=frozen(np.asarray(drawn) / period_s),
         periods=periods,
         tuples=tuples,
+        successive=frozen(np.asarray(successive) / period_s),
     )
 
 

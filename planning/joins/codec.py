@@ -61,6 +61,7 @@ class LayoutDocument(msgspec.Struct, forbid_unknown_fields=True):
     items: list[str]
     weights: list[str]
     sizes: list[int]
+    text: bool = False
 
 
 class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +86,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     monitor_fraction: float
     load: float
     layout: LayoutDocument
+    lasting: list[float] = []
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
@@ -130,6 +132,7 @@ def _plan(kind: type[Plan], read: PlanDocument) -> Plan:
         monitor_fraction=read.monitor_fraction,
         load=read.load,
         layout=msgspec.convert(read.layout, Layout, from_attributes=True),
+        lasting=tuple(read.lasting),
     )
     if read.order != plan.order.tolist():
         raise damaged(WHAT, "list its items by falling density", "another order")
@@ -198,8 +201,9 @@ def _head(plan: Plan) -> dict[str, Any]:
         "layout": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(plan.layout).items()
+            if name != "text" or value
         },
-    }
+    } | ({"lasting": list(plan.lasting)} if plan.lasting else {})
 
 
 def _nouns(read: PlanDocument) -> tuple[Windows, Condition]:
@@ -229,6 +233,8 @@ def _check(read: PlanDocument) -> None:
         (read.combine in COMBINES, f"combine by {', '.join(COMBINES)}", read.combine),
         (bool(np.isfinite(read.density).all()), "have finite densities", "NaN or infinity"),
         (all(0 <= x < np.inf for x in positive), "have rates and shares of 0 or more", "others"),
+        (len(read.lasting) in (0, len(path.LOADS)), "say what lasts at each load", read.lasting),
+        (all(-1 <= x <= 1 for x in read.lasting), "have shares that last", read.lasting),
         (min(read.hits, default=0) >= 0, "have hits of 0 or more", "fewer"),
         (items > 0, "have a layout with items", items),
         (weights in (0, items), f"have no weights or {items}", weights),

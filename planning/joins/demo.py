@@ -35,7 +35,7 @@ def rows(batch: int, definition: Definition[Parameters]) -> dict[str, Any]:
     layout = Layout.of(definition)
     rng = np.random.default_rng([SCENARIO, batch])
     workload = Workload(
-        vocabulary=vocabulary(definition),
+        vocabulary=vocabulary(definition) or 100,
         skew=0.8,
         type_frequencies=tuple(float(2**z) for z in range(len(layout.types))),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from planning.arrays import BoolArray, Columns, FloatArray, IntArray
 from planning.batches import Batch, codes, numbers
 from planning.errors import InvalidInput
-from planning.joins.model import Condition, Tuples, from_arrays
+from planning.joins.model import Condition, Tuples, from_arrays, texts
 
 if TYPE_CHECKING:
     from planning.families import Definition
@@ -35,6 +35,7 @@ class Layout:
     items: tuple[str, ...]
     weights: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()  # largest set of each size class but the last
+    text: bool = False  # items are texts, known by their hash; "" is no item
 
     @classmethod
     def of(cls, definition: Definition[Parameters]) -> Layout:
@@ -45,7 +46,7 @@ class Layout:
         types = values[parameters.type] if parameters.type else (ONE_TYPE,)
         return cls(
             parameters.stream, (first, second), parameters.time, parameters.type, types,
-            parameters.items, parameters.weights, parameters.sizes,
+            parameters.items, parameters.weights, parameters.sizes, _of_texts(definition),
         )  # fmt: skip
 
     @property
@@ -104,7 +105,12 @@ class Layout:
         """
         if not self.sizes:
             return np.zeros(batch.rows, dtype=np.int64)
-        table = np.column_stack([_items(batch.numbers(name)) for name in self.items])
+        table = np.column_stack(
+            [
+                texts(batch.columns[name]) if self.text else _items(batch.numbers(name))
+                for name in self.items
+            ]
+        )
         table.sort(axis=1)
         return np.asarray(np.searchsorted(self.sizes, _fresh(table).sum(axis=1), side="left"))
 
@@ -116,7 +122,12 @@ class Layout:
         missing = [name for name in self.columns if name not in rows]
         if missing:
             raise InvalidInput(f"rows must have the columns {', '.join(missing)}, got {list(rows)}")
-        items = np.column_stack([_items(numbers(rows[name])) for name in self.items])
+        items = np.column_stack(
+            [
+                texts(rows[name]) if self.text else _items(numbers(rows[name]))
+                for name in self.items
+            ]
+        )
         weights = None
         if self.weights:
             weights = np.column_stack([numbers(rows[name]) for name in self.weights])
@@ -147,8 +158,10 @@ class Layout:
         return batch.take(stream == 0), batch.take(stream == 1)
 
 
-def vocabulary(definition: Definition[Parameters]) -> int:
-    """Return how many items there can be: they are numbered from 0."""
+def vocabulary(definition: Definition[Parameters]) -> int | None:
+    """Return how many items there can be, if they are numbered from 0."""
+    if _of_texts(definition):
+        return None
     names = definition.parameters.items
     return 1 + int(max(a.bounds[1] for a in definition.attributes if a.name in names))
 
@@ -193,6 +206,11 @@ def _fresh(table: IntArray) -> BoolArray:
     fresh = table > NO_ITEM
     fresh[:, 1:] &= table[:, 1:] != table[:, :-1]
     return fresh
+
+
+def _of_texts(definition: Definition[Parameters]) -> bool:
+    names = definition.parameters.items
+    return any(a.name in names and a.type != "int" for a in definition.attributes)
 
 
 def _numbered(names: tuple[str, ...]) -> dict[str, int]:

@@ -100,6 +100,8 @@ class Tuples:
 def tuples(time: ArrayLike, sets: Iterable[Any], *, kind: ArrayLike | None = None) -> Tuples:
     """Build :class:`Tuples` from times and sets: iterables of items, mappings item → weight.
 
+    Items are whole numbers, or texts (:func:`texts`).
+
     >>> batch = tuples([0.5, 0.7], [{3, 1}, {2: 0.5}])
     >>> batch.items.tolist(), batch.first.tolist(), batch.weights.tolist()
     ([1, 3, 2], [0, 2, 3], [1.0, 1.0, 0.5])
@@ -107,11 +109,27 @@ def tuples(time: ArrayLike, sets: Iterable[Any], *, kind: ArrayLike | None = Non
     first, items, weights = [0], [], []
     for content in sets:
         mapping = content if isinstance(content, dict) else dict.fromkeys(content, 1.0)
+        if any(isinstance(item, str) for item in mapping):
+            mapping = dict(zip(texts(list(mapping)).tolist(), mapping.values(), strict=True))
         for item in sorted(mapping):
             items.append(item)
             weights.append(mapping[item])
         first.append(len(items))
     return from_arrays(time, first, items, weights=weights, kind=kind)
+
+
+def texts(column: Any) -> IntArray:
+    """Return texts as items: the upper 62 bits of their hash as a key, -1 for none.
+
+    >>> texts(["storm", "", "storm"]).tolist()
+    [3879546525696706773, -1, 3879546525696706773]
+    """
+    from planning import keys
+
+    values = column.to_pylist() if hasattr(column, "to_pylist") else np.asarray(column).tolist()
+    words = ["" if value is None or value != value else str(value) for value in values]
+    hashed = keys.hashes([words]) >> np.uint64(2)
+    return np.where(np.array(words, dtype=object) == "", -1, hashed.astype(np.int64))
 
 
 def from_arrays(

@@ -1,8 +1,8 @@
 """The join family's part of a stream definition, with the paper's defaults (Section 6.1).
 
 A joins stream is a *pair* of streams: one row per sampled tuple; a category attribute says which of
-the two it belongs to. A set-valued attribute is spread over several integer attributes (``items``),
-with -1 for "no further item"; a single-valued one is one attribute.
+the two it belongs to. A set-valued attribute is spread over several attributes (``items``):
+integers, with -1 for "no further item", or texts, with ""; a single-valued one is one attribute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Parameters(FamilyParameters):
         default=("item",),
         min_length=1,
         max_length=64,
-        description="Integer attributes that hold the items of a tuple's set; -1 is no item.",
+        description="Attributes that hold the items of a tuple's set: integers, where -1 is no "
+        "item, or categories and texts, where the empty one is none.",
     )
     weights: tuple[str, ...] = Field(
         default=(), description="Attributes with the items' weights, in the order of items."
@@ -112,6 +113,11 @@ class Parameters(FamilyParameters):
         """The time of arrival."""
         return self.time
 
+    @property
+    def shortest_stretch(self) -> float:
+        """Four windows: the first one only fills them."""
+        return 4.0 * max(self.window_s)
+
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Refuse attributes that are missing or of the wrong kind."""
         self._check_names(definition.attribute_names)
@@ -132,9 +138,13 @@ class Parameters(FamilyParameters):
             raise _parameter("threshold", allowed, f"{self.threshold:g}")
         if known[self.time].type == "category":
             raise _attribute(definition, self.time, "a number, the time", "a category")
+        allowed = "an int, an item or -1 for none"
+        if known[self.items[0]].type != "int":
+            allowed = "a text like the first item, with '' for none"
         for name in self.items:
-            if (kind := known[name].type) != "int":
-                raise _attribute(definition, name, "an int, an item or -1 for none", kind)
+            kind = known[name].type
+            if kind == "float" or (kind == "int") != (known[self.items[0]].type == "int"):
+                raise _attribute(definition, name, allowed, kind)
         if self.time in self.items:
             raise _parameter("items", "other attributes than the time", self.time)
 

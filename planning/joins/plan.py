@@ -69,6 +69,7 @@ class Plan:
     monitor_fraction: float  # share of the budget spent on comparing with whole windows
     load: float  # the operating point r
     layout: Layout
+    lasting: tuple[float, ...] = ()  # share of the gain over random dropping that lasts, by load
 
     @cached_property
     def order(self) -> IntArray:
@@ -131,12 +132,19 @@ class Plan:
         return Setting(r, frozen(take), self.oldest, frozen(fractions), self.ranks)
 
     def predicted_quality(self, load: float) -> float:
-        """Return the share of the utility of the full join that is kept at ``load``."""
+        """Return the share of the utility of the full join that is kept at ``load``.
+
+        What the samples promise beyond random dropping counts as far as it has lasted in them.
+        """
         value = self.density * self.volumes
         total = sorted_sum(value)
         if total <= 0:
             return float(load)
-        return min(1.0, sorted_sum(value * self.at(load).take) / total)
+        promised = min(1.0, sorted_sum(value * self.at(load).take) / total)
+        if not self.lasting:
+            return promised
+        lasts = float(np.interp(load, path.LOADS, self.lasting))
+        return min(max(load + lasts * (promised - load), 0.0), 1.0)
 
     def passed_fraction(self, load: float) -> float:
         """Return the share of all pairs of a tuple and a basic window that is granted at ``load``.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planning import keys
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.batches import Batch, Refusal, Schema
 from planning.errors import check_between
@@ -124,6 +125,8 @@ Limits`. With a budget the load follows by itself at every tick.
         self._present = windows.extents_s > 0
         self._cheapest = int(np.argmin(plan.utilities)) // (len(layout.sizes) + 1)
         self._grants = Grants(plan, 1.0)
+        if layout.text:
+            keys.warm()
 
     @property
     def schema(self) -> Schema:
@@ -209,6 +212,8 @@ Limits`. With a budget the load follows by itself at every tick.
         size = number % (len(layout.items) + 1)
         columns: dict[str, Any] = {name: np.ones(rows) for name in layout.weights}
         columns |= {name: np.where(size > k, k, -1) for k, name in enumerate(layout.items)}
+        if layout.text:
+            columns |= {name: np.where(columns[name] < 0, "", "item") for name in layout.items}
         if layout.type:
             columns[layout.type] = np.array(layout.types)[number // 2 % len(layout.types)]
         columns[layout.stream] = np.array(layout.streams)[number % 2]

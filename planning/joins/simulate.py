@@ -3,16 +3,15 @@
 Rows are offered to a node in batches, in order of time; a join follows its masks. Quality is the
 utility of the matches found over that of the complete join, which is made once: of every match it
 is noted which tuple completes it, and in which basic window it finds the other one. Random dropping
-keeps each tuple with chance sqrt(r), so that it makes the same number of comparisons and is expected
-to find the share r; newest first compares every tuple with the newest basic windows, as many as r
-allows.
+keeps each tuple with chance sqrt(r), so that it makes as many comparisons and finds the share r on
+average; newest first compares every tuple with the newest basic windows, as many as r allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class Trial:
 
     @cached_property
     def matches(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Of every match of the complete join: the later tuple, the earlier one, and its utility."""
+        """Of each match of the complete join: the later tuple, the earlier one, and the utility."""
         from planning.joins.engine import WindowedJoin
 
         plan = self.plan
@@ -95,10 +94,11 @@ class Trial:
     def place(self) -> IntArray:
         """Where in the mask every match is granted."""
         later, earlier, _ = self.matches
-        return later * self.n + np.minimum(self.epoch[later] - self.epoch[earlier], self.n - 1)
+        back = np.minimum(self.epoch[later] - self.epoch[earlier], self.n - 1)
+        return np.asarray(later * self.n + back)
 
     def _stored(self, begin: int, end: int) -> IntArray:
-        """Return how many tuples each basic window holds when tuples ``begin`` to ``end`` arrive."""
+        """Return how many tuples each basic window holds as tuples ``begin`` to ``end`` arrive."""
         table = np.zeros((end - begin, self.n), dtype=np.int64)
         for i, n in enumerate(self.plan.windows.counts):
             stored = np.flatnonzero(self.stream == i)
@@ -119,7 +119,8 @@ class Trial:
 
     def _outcome(self, load: Load) -> Outcome:
         steps = load if isinstance(load, tuple) else (float(load),)
-        keep = self._offered(load, 100 if len(steps) > 1 else rehearsal.USUAL, self.rows)
+        size = 100 if isinstance(load, tuple) else rehearsal.USUAL
+        keep = self._offered(load, size, self.rows)
         later, earlier, utility = self.matches
         at = rehearsal.along(load, self.rows)
         ways = {
@@ -131,7 +132,9 @@ class Trial:
         found = {name: self._totals(share) for name, share in ways.items()}
         quality = {name: _share(blocks, complete) for name, blocks in found.items()}
         rival = max("random dropping", "newest first", key=lambda name: quality[name])
-        sizes = rehearsal.by_size(self.rows, lambda size, rows: self._quality(steps, size, rows))
+        sizes = {}
+        if not isinstance(load, tuple):
+            sizes = rehearsal.by_size(self.rows, lambda *case: self._quality(steps, *case))
         return Outcome(
             load=float(np.mean(steps)),
             predicted_quality=float(np.mean([self.plan.predicted_quality(r) for r in steps])),
@@ -140,14 +143,14 @@ class Trial:
             passed_fraction=self._passed(keep),
             offered=self.rows,
             baselines={"newest first": quality["newest first"]},
-            by_size=sizes if len(steps) == 1 else {},
+            by_size=sizes,
             noise=_error(found["plan"] - found[rival], complete),
             schedule=steps if isinstance(load, tuple) else (),
         )
 
     def _offered(self, load: Load, size: int, rows: int) -> BoolArray:
         columns = {name: column[:rows] for name, column in self.columns.items()}
-        return rehearsal.shed(self.plan, "joins", columns, load, size=size)
+        return rehearsal.shed(cast(Any, self.plan), "joins", columns, load, size=size)
 
     def _quality(self, load: Load, size: int, rows: int) -> float:
         """Return the quality at a batch size, of the first tuples."""
@@ -182,7 +185,8 @@ class Trial:
     def _totals(self, share: FloatArray | BoolArray) -> FloatArray:
         """Return the utility that is found in every block, given the share of each match."""
         block = self.matches[0] * BLOCKS // self.rows
-        return np.bincount(block, self.matches[2] * share, minlength=BLOCKS)
+        found = np.bincount(block, self.matches[2] * share, minlength=BLOCKS)
+        return found.astype(np.float64)
 
 
 def _share(found: FloatArray, complete: FloatArray) -> float:

@@ -19,6 +19,9 @@ from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Tuples, Windows, combine_utilities, merge
 
+CLEARLY = 0.002  # of all output, on average over loads: another estimate is better
+A_LITTLE = 0.02  # of all output: no less was found than could be expected
+
 if TYPE_CHECKING:
     from planning.families import Definition
     from planning.joins.parameters import Parameters
@@ -43,6 +46,7 @@ class Statistics:
     comparisons: IntArray  # [2, n, Z probing]
     type_counts: IntArray  # [2, Z] tuples per stream and type
     span_s: float  # from the first to the last sampled tuple
+    early: tuple[IntArray, IntArray] | None = None  # hits and comparisons in the first half of it
 
     @property
     def samples(self) -> int:
@@ -51,17 +55,69 @@ class Statistics:
 
     def densities(self, definition: Definition[Parameters]) -> FloatArray:
         """Return the utility per comparison of every item [window, type, basic window]."""
-        parameters = definition.parameters
-        utilities = Layout.of(definition).utilities(parameters)
-        hits = self.hits.astype(np.float64)
-        density = path.shrunk_density(
-            np.einsum("ijab,ab->iaj", hits, combine_utilities(utilities, parameters.combine)),
-            np.moveaxis(hits.sum(axis=3), 1, 2),
-            np.moveaxis(self.comparisons, 1, 2).astype(np.float64),
-            parameters.prior_hits,
+        return self.settled(definition)[0]
+
+    def settled(self, definition: Definition[Parameters]) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return densities, and the hits and comparisons of every item that they rest on.
+
+        Of several estimates that one is taken which, made from one half of the time, finds most in
+        the other. Where little of the first half's order was left in the second, the first counts
+        less (:meth:`lasting`).
+        """
+        lasting, estimate = self.lasting(definition)
+        share = float(np.clip(np.mean(lasting), 0.0, 1.0)) if lasting else 1.0
+        value, hits, made = (
+            late + np.rint(share * early)
+            for early, late in zip(*self._halves(definition), strict=True)
         )
+        density = estimate(value, hits, made, definition.parameters.prior_hits)
         present = self.windows.extents_s > 0  # the shorter window has fewer basic windows
-        return np.where(present[:, None, :], density, 0.0)
+        items = np.where(present[:, None, :], density, 0.0)
+        return items, hits.astype(np.int64), made.astype(np.int64)
+
+    def lasting(
+        self, definition: Definition[Parameters]
+    ) -> tuple[tuple[float, ...], path.Estimate]:
+        """Return how much of a plan's gain over random dropping lasts, and the best estimate.
+
+        By load (:data:`~planning.joins.path.LOADS`), what an order made from the first half of the
+        samples gains in the second half, over what it promised; nothing where that is all but a
+        little, or where halves are not known.
+        """
+        early, late = self._halves(definition)
+        prior = definition.parameters.prior_hits
+        if min(float(half[0].sum()) for half in (early, late)) <= 0:
+            return (), path.shrunk_density
+
+        def mean(estimate: path.Estimate) -> float:
+            turns = ((early, late), (late, early))
+            found = [path.gains(estimate(*of, prior), on[0], on[2]) for of, on in turns]
+            return float(np.mean(found))
+
+        best = max(path.ESTIMATES, key=mean)
+        if mean(best) <= mean(path.shrunk_density) + CLEARLY:
+            best = path.shrunk_density
+        density = best(*early, prior)
+        promised = path.gains(density, density * early[2], early[2])
+        gained = path.gains(density, late[0], late[2])
+        if np.all(gained > promised - A_LITTLE):
+            return (), best
+        shares = np.divide(gained, promised, out=np.ones(promised.size), where=promised > CLEARLY)
+        return tuple(np.clip(shares, -1.0, 1.0).round(6).tolist()), best
+
+    def _halves(self, definition: Definition[Parameters]) -> tuple[path.Counts, path.Counts]:
+        """Return value, hits and comparisons of every item, in both halves of the time."""
+        utilities = Layout.of(definition).utilities(definition.parameters)
+        values = combine_utilities(utilities, definition.parameters.combine)
+        hits, made = self.hits.astype(np.float64), self.comparisons.astype(np.float64)
+        early = (np.zeros_like(hits), np.zeros_like(made)) if self.early is None else self.early
+
+        def items(hits: FloatArray, made: FloatArray) -> path.Counts:
+            value = np.einsum("ijab,ab->iaj", hits, values)
+            return value, np.moveaxis(hits.sum(axis=3), 1, 2), np.moveaxis(made, 1, 2)
+
+        first, second = (counts.astype(np.float64) for counts in early)
+        return items(first, second), items(hits - first, made - second)
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -75,7 +131,11 @@ class Statistics:
             "type_counts": self.type_counts.tolist(),
             "span_s": self.span_s,
             "samples": self.samples,
-        }
+        } | (
+            {}
+            if self.early is None
+            else {"early": [counts.ravel().tolist() for counts in self.early]}
+        )
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Statistics:
@@ -85,11 +145,18 @@ class Statistics:
         )
         types = tuple(document["types"])
         n, z = windows.most, len(types)
+        shapes = (2, n, z, z), (2, n, z)
+        early = None
+        if "early" in document:
+            halves = dict(zip(("early hits", "early comparisons"), document["early"], strict=True))
+            first, second = (_counts(halves, *of) for of in zip(halves, shapes, strict=True))
+            early = (first, second)
         return cls(
             windows=windows,
             types=types,
-            hits=_counts(document, "hits", (2, n, z, z)),
-            comparisons=_counts(document, "comparisons", (2, n, z)),
+            early=early,
+            hits=_counts(document, "hits", shapes[0]),
+            comparisons=_counts(document, "comparisons", shapes[1]),
             type_counts=frozen_ints(finite_array("type_counts", document["type_counts"], (2, z))),
             span_s=float(finite_array("span_s", document["span_s"], ())),
         )
@@ -110,11 +177,21 @@ def from_tuples(left: Tuples, right: Tuples, definition: Definition[Parameters])
     """Build the match histogram of two streams whose tuples carry their classes."""
     parameters, types = definition.parameters, Layout.of(definition).classes
     windows, condition = parameters.windows, parameters.join_condition
-    hits, comparisons = histogram(left, right, windows, condition, len(types))
     times = np.concatenate((left.time, right.time))
+    middle = middle_of(float(times.min()), float(times.max())) if times.size else 0.0
+    early, late = (
+        histogram(left, right, windows, condition, len(types), count_from=begin, count_to=end)
+        for begin, end in ((-np.inf, middle), (middle, np.inf))
+    )
+    hits, comparisons = early[0] + late[0], early[1] + late[1]
     counts = np.array([np.bincount(part.kind, minlength=len(types)) for part in (left, right)])
     span = float(times.max() - times.min()) if times.size else 0.0
-    return assemble(windows, types, hits, comparisons, counts, span)
+    return assemble(windows, types, hits, comparisons, counts, span, early)
+
+
+def middle_of(first_s: float, last_s: float) -> float:
+    """Return the time that halves a stretch."""
+    return first_s + 0.5 * (last_s - first_s)
 
 
 def assemble(
@@ -124,6 +201,7 @@ def assemble(
     comparisons: IntArray,
     type_counts: IntArray,
     span_s: float,
+    early: tuple[IntArray, IntArray] | None = None,
 ) -> Statistics:
     """Put counts together; both streams must have been seen."""
     seen = type_counts.sum(axis=1)
@@ -134,7 +212,7 @@ def assemble(
         )
     return Statistics(
         windows, types, frozen_ints(hits), frozen_ints(comparisons), frozen_ints(type_counts),
-        float(span_s),
+        float(span_s), None if early is None else (frozen_ints(early[0]), frozen_ints(early[1])),
     )  # fmt: skip
 
 

@@ -87,8 +87,8 @@ def level_at(x, y, raster, x_low, y_low, per_x, per_y):  # type: ignore[no-untyp
 @njit(cache=True)
 def decide(  # type: ignore[no-untyped-def]
     start, last_due, slots, times, xs, ys, nodes, raster, limits, x_low, y_low, per_x, per_y,
-    lowest, far, highest_speed, earned, savings, reserve, marks, planned, edge, quota, wanted, keep,
-    kept, counts,
+    lowest, highest, highest_speed, earned, savings, reserve, marks, planned, edge, quota, wanted,
+    keep, kept, counts,
 ):  # fmt: skip
     """Decide which positions nodes report, and pay for them (see :mod:`planning.lira.shedder`).
 
@@ -164,7 +164,7 @@ def decide(  # type: ignore[no-untyped-def]
             # moves is overdue: the others leave it what it needs.
             overdue = wants and (
                 (counts[DUE] + 1 - int(node[WAITS])) * earned > savings * REPORT
-                or off > max(far, least) ** 2
+                or off > max(highest, least) ** 2
             )
             if overdue and node[LATEST] != counts[PERIOD]:
                 node[LATEST] = counts[PERIOD]

@@ -1,4 +1,4 @@
-"""The nodes that a shedder has seen, and what it has counted: all that outlives a plan.
+"""What a shedder remembers: nodes and counts, which outlive a plan, and how far off the plan is.
 
 An object that stays silent is forgotten once others need the room, and begins anew if it returns:
 memory grows with the objects of the last while, not with all that there ever were.
@@ -16,12 +16,14 @@ import numpy as np
 
 from planning import batches
 from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.errors import check_between
 from planning.lira import kernels
 
 LARGEST = 2**63 - 1
 FEW = 1024  # objects for which there is always room
 NEWER = 0.9  # the time that so many of the objects' last positions are not after is the present
 SHORTEST = 200  # reports due in a period, at least
+HORIZON = 4.0  # periods over which a past excess is made up for
 
 
 class Fleet:
@@ -144,3 +146,88 @@ def _whole(column: Any) -> tuple[IntArray, BoolArray | None]:
         whole = valid & (column <= LARGEST if column.dtype == np.uint64 else column == column)
         return np.array(column, dtype=np.int64, order="C"), whole
     return np.empty(0, dtype=np.int64), None
+
+
+class BudgetCorrection:
+    """Turns a wanted throttle fraction into the one to ask the plan for.
+
+    A plan meets its budget for the f it was made with, but f is only a forecast: traffic changes,
+    and regions differ from the average. So the fraction asked of the plan is divided by how far it
+    was off recently, and any excess or shortfall of reports is made up for over the next few
+    periods. What Δmin would have sent (``due``) is known: every node can run that model alongside
+    its own.
+
+    Parameters
+    ----------
+    throttle_fraction
+        z, the wanted fraction.
+
+    Examples
+    --------
+    If a plan always sends a tenth too much, it is asked for less and the sum comes out right:
+
+    >>> correction = BudgetCorrection(0.5)
+    >>> sent = 0.0
+    >>> for _ in range(50):
+    ...     kept = 1000 * correction.load * 1.1
+    ...     sent += kept
+    ...     _ = correction.observe(kept, 1000)
+    >>> round(sent / 50_000, 3), round(correction.load, 3)
+    (0.5, 0.455)
+    """
+
+    def __init__(self, throttle_fraction: float) -> None:
+        self._bias = 1.0
+        self._periods = 0
+        self._excess = 0.0
+        self._repaid = 0.0
+        self.throttle_fraction = self.load = 1.0
+        self.begin()
+        self.aim(throttle_fraction)
+
+    def begin(self) -> None:
+        """Begin a period."""
+        self._due, self._wanted_sum, self._load_sum = 0.0, 0.0, 0.0
+
+    def aim(self, throttle_fraction: float, *, due: float = 0.0) -> None:
+        """Follow another z, after ``due`` reports of this period; what was learned stays."""
+        z = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
+        self._add_up(due)
+        self.throttle_fraction, self.load = z, self.asked(z)
+
+    def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
+        """Record a period: ``kept`` reports sent of ``due``; return the load from now on.
+
+        ``savings`` is how many reports to stay below the budget, so that chance seldom exceeds it.
+        """
+        wanted, load = self.throttle_fraction, self.load
+        if self._due:
+            self._add_up(due)
+            wanted, load = self._wanted_sum / due, self._load_sum / due
+        self.begin()
+        if not due > 0 or wanted >= 1.0:
+            return self.load
+        if kept > 0 and load > 0:
+            off = kept / due / load
+            self._bias = off if self._periods == 0 else (self._bias * off) ** 0.5
+            self._bias = min(max(self._bias, 0.5), 2.0)
+        self._periods += 1
+        self._excess += kept - wanted * due
+        # A budget that cannot be met must not be held against later periods.
+        limit = 0.25 * HORIZON * due
+        self._excess = min(max(self._excess, -limit), limit)
+        self._repaid = (self._excess + savings) / due / HORIZON
+        self.load = self.asked(self.throttle_fraction)
+        return self.load
+
+    def asked(self, throttle_fraction: float) -> float:
+        """Return the load that the plan is asked for to get a throttle fraction."""
+        if throttle_fraction >= 1.0:
+            return 1.0
+        return min(max((throttle_fraction - self._repaid) / self._bias, 0.0), 1.0)
+
+    def _add_up(self, due: float) -> None:
+        """Add what was wanted and asked for since the last change of z in this period."""
+        self._wanted_sum += self.throttle_fraction * (due - self._due)
+        self._load_sum += self.load * (due - self._due)
+        self._due = due

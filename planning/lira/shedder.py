@@ -2,16 +2,22 @@
 
 An item is a position: ``object_id``, ``time`` (seconds), ``x``, ``y``. It is kept (the node reports
 it, with the velocity of its last step) iff the position that the server predicts from the node's
-last report is off by more than the throttler of the region the node is in. A node's first position
-is always kept. Alongside its own model every node runs that of Δmin, so the shedder knows how many
+last report is off by more than the throttler of the region the node is in, or that of the region
+it is predicted in, if that is lower: it errs in the results there. A node's first position is
+always kept. Alongside its own model every node runs that of Δmin, so the shedder knows how many
 reports were due.
 
 The load z is a promise: from the start to any moment at most z times the reports due are sent. A
 ledger in whole numbers earns z for every report due and pays one for every report sent; a report
 that it cannot yet pay for waits, and is sent from wherever the node is then. Where the throttler is
-high, nobody looks: reports wait there first, and what is left is for the others. The run-time
-correction moves the throttlers so that a little is saved and reports seldom wait. Savings stop at
-about one report per node, so any stretch of time sends at most z times its due and that much more.
+high, nobody looks: reports wait there first, and what is left is for the others. But nobody waits
+for ever: who has waited for as long as it takes to earn one report for every node that moves, or is
+off by more than Δmax, is overdue, and the others leave it what it needs.
+
+The run-time correction moves the throttlers so that a little is saved and reports seldom wait. It
+acts whenever a period ends, about one report due of every node that moves, wherever in a batch that
+is: decisions do not depend on how the stream is cut into batches. Savings stop at a period's
+reports, so any stretch of time sends at most z times its due and that much more.
 
 A hard limit on the reports of a batch cuts where throttlers are highest, and evenly over the batch
 where it bites. What was cut was not reported: the node goes on from its last report and waits; a
@@ -41,18 +47,16 @@ from planning.batches import Batch, Refusal, Schema
 from planning.errors import InvalidInput, check_between
 from planning.lira import kernels
 from planning.lira.kernels import DUE, INVALID, KEPT, REPORT, WANTED
-from planning.lira.memory import SHORTEST, Fleet
+from planning.lira.memory import SHORTEST, BudgetCorrection, Fleet
 from planning.lira.plan import FURTHEST, Plan, Setting
 from planning.pacing import UNLIMITED
 from planning.shedder import BaseShedder, Decision, Draws, Measures
 
 SCHEMA = Schema(("object_id", "time", "x", "y"))
-HORIZON = 4.0  # periods over which a past excess is made up for
 # Both in units of the root of the reports in a period, which is how far chance moves that number.
 SAVED = 3.0  # reports that the correction keeps in the ledger
 RESERVED = 2.0  # reports that nodes at Δmax leave to others; in between, in proportion
-FAR = 1.0  # times Δmax: who is off by more is overdue
-SEVERAL = 0.63  # of so many reports due in a period, each is another node's if all report once
+ONCE = 0.63  # of the nodes that move: those that are due in as many reports, by chance
 Tracks = tuple[FloatArray, FloatArray, FloatArray]
 NOT_PLANNED = np.zeros(0, dtype=np.bool_)
 NO_MARKS = np.zeros(0, dtype=np.bool_)
@@ -117,6 +121,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     # Whether a position is reported follows from the track before it, not from a probability: an
     # object's last report stands for its whole way since, and a weight would have nothing to count.
     WEIGHTED = False
+
+    _correction: BudgetCorrection
+    _limits: FloatArray
+    _seen: tuple[int, int]  # reports due and wanted before this period
 
     def __init__(
         self,
@@ -269,7 +277,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
             last_due = UNLIMITED if whole else self._seen[0] + fleet.period
             done = kernels.decide(
                 done, last_due, slots, *columns, fleet.nodes, self._raster, self._limits,
-                *self._place, FAR * self._plan.frame.high, self.highest_speed, earned, fleet.period, self._reserve(), marks,
+                *self._place, self.highest_speed, earned, fleet.period, self._reserve(), marks,
                 planned, edge, quota, wanted, keep, by_level, fleet.counts,
             )  # fmt: skip
             if not self._plain and self._due >= fleet.period:
@@ -290,7 +298,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         frame = plan.frame
         width, height = frame.cell_size
         x_low, y_low, _, _ = frame.bounds
-        self._place = float(x_low), float(y_low), 1.0 / width, 1.0 / height, float(frame.low)
+        self._place = (
+            float(x_low), float(y_low), 1.0 / width, 1.0 / height, float(frame.low),
+            float(frame.high),
+        )  # fmt: skip
         self._begin_period()
 
     @property
@@ -305,7 +316,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         proportion: fewer wait, and for less long.
         """
         reached = load if self._plain else max(load, min(self._plan.floor, 1.0))
-        setting = self._plan.at(reached)
+        setting = self._plan.at(load) if self._plain else self._plan.near(reached)
         beyond = min(reached / max(load, 1e-9), FURTHEST)
         limits = (setting.by_level * beyond).astype(np.float32).astype(np.float64)
         if not (limits >= 0.0).all():
@@ -335,92 +346,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         # What waits counts as sent, or the throttlers would not follow.
         wanted = int(fleet.counts[WANTED]) - self._seen[1]
         load = self._correction.observe(wanted, self._due, SAVED * math.sqrt(fleet.period))
-        moving = int(fleet.counts[kernels.MOVING] / SEVERAL)
+        moving = int(fleet.counts[kernels.MOVING] / ONCE)
         fleet.period = max(SHORTEST, min(moving, 2 * fleet.period))
         self._begin_period()
         self._follow(load)
-
-
-class BudgetCorrection:
-    """Turns a wanted throttle fraction into the one to ask the plan for.
-
-    A plan meets its budget for the f it was made with, but f is only a forecast: traffic changes,
-    and regions differ from the average. So the fraction asked of the plan is divided by how far it
-    was off recently, and any excess or shortfall of reports is made up for over the next few
-    periods. What Δmin would have sent (``due``) is known: every node can run that model alongside
-    its own.
-
-    Parameters
-    ----------
-    throttle_fraction
-        z, the wanted fraction.
-
-    Examples
-    --------
-    If a plan always sends a tenth too much, it is asked for less and the sum comes out right:
-
-    >>> correction = BudgetCorrection(0.5)
-    >>> sent = 0.0
-    >>> for _ in range(50):
-    ...     kept = 1000 * correction.load * 1.1
-    ...     sent += kept
-    ...     _ = correction.observe(kept, 1000)
-    >>> round(sent / 50_000, 3), round(correction.load, 3)
-    (0.5, 0.455)
-    """
-
-    def __init__(self, throttle_fraction: float) -> None:
-        self._bias = 1.0
-        self._periods = 0
-        self._excess = 0.0
-        self._repaid = 0.0
-        self.throttle_fraction = self.load = 1.0
-        self.begin()
-        self.aim(throttle_fraction)
-
-    def begin(self) -> None:
-        """Begin a period."""
-        self._due, self._wanted_sum, self._load_sum = 0.0, 0.0, 0.0
-
-    def aim(self, throttle_fraction: float, *, due: float = 0.0) -> None:
-        """Follow another z, after ``due`` reports of this period; what was learned stays."""
-        z = check_between("throttle_fraction", throttle_fraction, 0.0, 1.0)
-        self._add_up(due)
-        self.throttle_fraction, self.load = z, self.asked(z)
-
-    def observe(self, kept: float, due: float, savings: float = 0.0) -> float:
-        """Record a period: ``kept`` reports sent of ``due``; return the load from now on.
-
-        ``savings`` is how many reports to stay below the budget, so that chance seldom exceeds it.
-        """
-        wanted, load = self.throttle_fraction, self.load
-        if self._due:
-            self._add_up(due)
-            wanted, load = self._wanted_sum / due, self._load_sum / due
-        self.begin()
-        if not due > 0 or wanted >= 1.0:
-            return self.load
-        if kept > 0 and load > 0:
-            off = kept / due / load
-            self._bias = off if self._periods == 0 else (self._bias * off) ** 0.5
-            self._bias = min(max(self._bias, 0.5), 2.0)
-        self._periods += 1
-        self._excess += kept - wanted * due
-        # A budget that cannot be met must not be held against later periods.
-        limit = 0.25 * HORIZON * due
-        self._excess = min(max(self._excess, -limit), limit)
-        self._repaid = (self._excess + savings) / due / HORIZON
-        self.load = self.asked(self.throttle_fraction)
-        return self.load
-
-    def asked(self, throttle_fraction: float) -> float:
-        """Return the load that the plan is asked for to get a throttle fraction."""
-        if throttle_fraction >= 1.0:
-            return 1.0
-        return min(max((throttle_fraction - self._repaid) / self._bias, 0.0), 1.0)
-
-    def _add_up(self, due: float) -> None:
-        """Add what was wanted and asked for since the last change of z in this period."""
-        self._wanted_sum += self.throttle_fraction * (due - self._due)
-        self._load_sum += self.load * (due - self._due)
-        self._due = due

@@ -21,7 +21,7 @@ from planning.lira.kernels import believed
 from planning.lira.partition.regions import Partition
 from planning.lira.plan import Plan
 from planning.lira.queries import queries_of, query_errors
-from planning.rehearsal import FEW, USUAL, Load
+from planning.rehearsal import USUAL, Load
 
 if TYPE_CHECKING:
     from planning.families import Definition
@@ -67,14 +67,15 @@ class _Trial:
     def outcome(self, load: Load) -> Outcome:
         """Try the plan at a load, or under loads that follow one another."""
         changing = isinstance(load, tuple)
-        at = rehearsal.along(load, len(self.full))
-        keep = self.shed(self.plan, load, CHANGES_EVERY if changing else USUAL)
+        size = CHANGES_EVERY if changing else USUAL
+        rows = len(self.full)
+        at = rehearsal.along(load, rows)[np.arange(rows) // size * size]  # as in force
+        keep, uniform = (self.shed(p, load, size) for p in (self.plan, one_delta(self.plan)))
         drawn = self.full & (self.first | _drawn(at))
-        uniform = self.shed(one_delta(self.plan), load, CHANGES_EVERY if changing else USUAL)
         views = [server_view(self.rows, mask, self.fastest) for mask in (keep, drawn, uniform)]
         quality, random_quality, uniform_quality = (self.quality(view) for view in views)
         due = self.full & ~self.first
-        within = at < 1.0 if changing else np.ones(len(at), dtype=np.bool_)  # at 1 nothing is shed
+        within = at < 1.0 if changing else np.ones(rows, dtype=np.bool_)  # at 1 nothing is shed
         earned = float(at[due & within].sum())
         share = float(np.count_nonzero(keep & ~self.first & within)) / max(earned, 1e-300)
         steps = np.atleast_1d(np.asarray(load, dtype=np.float64)).tolist()

@@ -6,7 +6,7 @@ the space needs) and four bytes if all cuts are single-precision numbers, else e
 ``to_bytes`` (whole path): header, axes, structure, axes of the cuts, cuts, then per region f and A
 as float32 and one bit for "has queries". ``setting_to_bytes`` (one z): f, A and the bits are
 replaced by the drop threshold in 2 bytes, in units of 1/65535, rounded up so that the budget holds.
-A plan ends with its ``min_keep`` and its ``budget_tolerance``, if flags say so.
+A plan ends with the ``OPTIONAL`` fields that flags announce.
 
 Decoding returns the fields of a :class:`~planning.sifter.plan.Plan`.
 """
@@ -33,8 +33,9 @@ PLAN_MAGIC, SETTING_MAGIC = b"HSP1", b"HSS1"
 HEADER = struct.Struct("<BBHI")  # dimensions, flags, length of the axes, regions; after the magic
 QOS = struct.Struct("<ddddH")  # B, Delta, z, pinned fraction, pinned boxes
 NUMBER = struct.Struct("<d")
-WIDE_CUTS, HAS_FLOOR, HAS_TOLERANCE = 1, 2, 4
-TOLERANCE = 0.01  # of a plan that names none
+WIDE_CUTS = 1
+TOLERANCE = 0.01
+OPTIONAL = {"min_keep": (2, 0.0), "budget_tolerance": (4, TOLERANCE)}  # flag, and value if absent
 THRESHOLD_STEPS = 65535
 
 
@@ -108,11 +109,13 @@ def to_document(plan: Plan) -> dict[str, Any]:
         "pinned_fraction": plan.pinned_fraction,
         "pins": {"low": plan.pins.low.tolist(), "high": plan.pins.high.tolist()},
     }
-    if plan.min_keep:
-        document["min_keep"] = plan.min_keep
-    if plan.budget_tolerance != TOLERANCE:
-        document["budget_tolerance"] = plan.budget_tolerance
-    return document
+    return document | _written(plan)
+
+
+def _written(plan: Plan) -> dict[str, float]:
+    """Return the optional fields that differ from what holds without them."""
+    return {name: value for name, (_, usual) in OPTIONAL.items()
+            if (value := getattr(plan, name)) != usual}  # fmt: skip
 
 
 def from_document(document: dict[str, Any]) -> dict[str, Any]:
@@ -140,8 +143,7 @@ def from_document(document: dict[str, Any]) -> dict[str, Any]:
             frozen(table(high, boxes, WHAT, "pins.high")),
         ),
         "pinned_fraction": read.pinned_fraction,
-        "min_keep": read.min_keep,
-        "budget_tolerance": read.budget_tolerance,
+        **{name: getattr(read, name) for name in OPTIONAL},
     }
     return _sound(fields)
 
@@ -150,8 +152,8 @@ def to_bytes(plan: Plan) -> bytes:
     """Return the compact form of the whole plan."""
     axes = axes_bytes(plan.space, plan.partition)
     flags, structure = _structure(plan.partition, len(plan.space.axes))
-    tolerance = plan.budget_tolerance
-    flags |= (HAS_FLOOR if plan.min_keep else 0) | (HAS_TOLERANCE if tolerance != TOLERANCE else 0)
+    optional = _written(plan)
+    flags |= sum(OPTIONAL[name][0] for name in optional)
     return b"".join(
         [
             PLAN_MAGIC,
@@ -167,8 +169,7 @@ def to_bytes(plan: Plan) -> bytes:
             bits(plan.queried),
             packed(plan.pins.low, "<f8"),
             packed(plan.pins.high, "<f8"),
-            NUMBER.pack(plan.min_keep) if flags & HAS_FLOOR else b"",
-            NUMBER.pack(tolerance) if flags & HAS_TOLERANCE else b"",
+            *map(NUMBER.pack, optional.values()),
         ]
     )  # fmt: skip
 
@@ -195,22 +196,21 @@ def from_bytes(payload: bytes) -> dict[str, Any]:
             reader.floats("<f8", boxes, dimensions), reader.floats("<f8", boxes, dimensions)
         ),
         "pinned_fraction": pinned,
-        "min_keep": reader.unpack(NUMBER)[0] if flags & HAS_FLOOR else 0.0,
-        "budget_tolerance": reader.unpack(NUMBER)[0] if flags & HAS_TOLERANCE else TOLERANCE,
     }
+    for name, (flag, usual) in OPTIONAL.items():
+        fields[name] = reader.unpack(NUMBER)[0] if flags & flag else usual
     reader.finish()
     return _sound(fields)
 
 
 def _sound(fields: dict[str, Any]) -> dict[str, Any]:
     """Refuse fields from which no thresholds follow."""
-    frequency, min_keep = fields["frequency"], fields["min_keep"]
+    frequency = fields["frequency"]
     if not np.isfinite(frequency.sum()) or not (frequency >= 0.0).all():
         raise damaged(WHAT, "have frequencies of at least 0", "others")
-    if not 0.0 <= min_keep <= 1.0:
-        raise damaged(WHAT, "have a min_keep in [0, 1]", min_keep)
-    if not 0.0 <= fields["budget_tolerance"] <= 1.0:
-        raise damaged(WHAT, "have a budget_tolerance in [0, 1]", fields["budget_tolerance"])
+    for name in OPTIONAL:
+        if not 0.0 <= fields[name] <= 1.0:
+            raise damaged(WHAT, f"have a {name} in [0, 1]", fields[name])
     return fields
 
 

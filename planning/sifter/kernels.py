@@ -72,8 +72,7 @@ def decide(
         begin = end
 
 
-@_inner
-def _look(ledger: Any) -> None:
+def look(ledger: Any) -> None:
     """Take the level that the debt asks for: from keeping all there is to keeping hardly anything.
 
     A limit that is above its proper place, because the load has fallen, follows the debt down.
@@ -81,10 +80,12 @@ def _look(ledger: Any) -> None:
     debt, least, span = ledger[DEBT], ledger[LEAST], ledger[SPAN]
     ledger[LEVEL] = PLANNED
     if span > 0:
-        above = debt - least if debt > least else np.int64(0)
+        above = max(debt - least, 0)
         ledger[LEVEL] = above * LEVELS // span if above < span else LEVELS - 1
-        limit = debt if debt < ledger[MOST] else ledger[MOST]
-        ledger[MOST] = limit if limit > least + span else least + span
+        ledger[MOST] = max(min(debt, ledger[MOST]), least + span)
+
+
+_look = _inner(look)
 
 
 @_inner

@@ -68,8 +68,9 @@ class Parameters(FamilyParameters):
     )
     calibrate: bool = Field(
         default=True,
-        description="Show the partitioner one half of the sample only and count frequencies mainly "
-        "on tuples it has not seen, so that the plan keeps its budget on fresh data.",
+        description="Count frequencies mainly on tuples that the partitioner has not seen, and each "
+        "query's data on the sample instead of taking it as even inside a region, so that the plan "
+        "keeps its budget and its predicted quality on fresh data.",
     )
     pins: tuple[str, ...] = Field(
         default=(),
@@ -77,11 +78,11 @@ class Parameters(FamilyParameters):
         "dropped, and are charged to the budget first.",
     )
     sample_size: int = Field(
-        default=1000,
+        default=20_000,
         ge=2,
         le=10_000_000,
-        description="|U|: size of the sample from which the regions are made. Frequencies use all "
-        "samples.",
+        description="|U|: at most so many samples are kept in memory, to make the regions from and "
+        "to see how queries share them; take 50 or more per region. Frequencies use all samples.",
     )
 
     def check_definition(self, definition: Definition[Parameters]) -> None:

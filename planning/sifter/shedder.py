@@ -205,9 +205,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         Counts and sums over kept tuples with these weights are unbiased for every region that
         keeps any; ``plan.regions_without_estimate`` has the others. Dropped tuples weigh 0.
 
+        >>> from dataclasses import replace
         >>> from planning.examples import demo_plan, demo_samples
-        >>> plan, tuples = demo_plan("sifter"), demo_samples("sifter", batch=1)
-        >>> keep, weight = Shedder(plan, 0.8).offer_weighted(tuples)
+        >>> plan = replace(demo_plan("sifter"), min_keep=0.1)
+        >>> keep, weight = Shedder(plan, 0.8).offer_weighted(demo_samples("sifter", batch=1))
         >>> plan.regions_without_estimate(0.8), round(float(weight.sum() / len(keep)), 2)
         ((), 1.0)
         """

@@ -29,8 +29,6 @@ from planning.sifter.queries.matching import PointIndex
 
 BLOCKS = 50
 """Stretches of the stream that are compared with one another for the noise."""
-CHANGING = 100
-"""Tuples in a batch where the load changes."""
 
 
 def evaluate(
@@ -53,9 +51,8 @@ def evaluate(
 
 
 def _outcome(plan: Plan, columns: Columns, benches: dict[int, Bench], load: Load) -> Outcome:
-    rows = max(benches)
-    bench, steps = benches[rows], np.atleast_1d(load).tolist()
-    varies = len(steps) > 1
+    rows, steps = max(benches), np.atleast_1d(load).tolist()
+    bench, varies = benches[rows], len(steps) > 1
 
     def shed(size: int, rows: int) -> BoolArray:
         first = {name: values[:rows] for name, values in columns.items()}
@@ -64,7 +61,7 @@ def _outcome(plan: Plan, columns: Columns, benches: dict[int, Bench], load: Load
     def quality(size: int, rows: int) -> float:
         return benches[rows].quality(shed(size, rows), load)
 
-    keep = shed(CHANGING if varies else USUAL, rows)
+    keep = shed(100 if varies else USUAL, rows)
     simple = {"random dropping": bench.thinned(load), "queries only": bench.thinned(load, True)}
     tried = {name: bench.quality(mask, load) for name, mask in simple.items()}
     strongest = max(tried, key=tried.__getitem__)
@@ -86,7 +83,7 @@ class Bench:
     """Fresh tuples and queries, indexed once, on which many plans can be measured.
 
     V*, the weighted sum of the queries' QoS, is linear in what is kept: a tuple is worth
-    w * alpha / matches to each query that it matches. It may fall below 0 where alpha > 1.
+    w * alpha / matches to each query that it matches.
     """
 
     def __init__(self, points: FloatArray, asked: Queries) -> None:

@@ -2,7 +2,7 @@
 
 Rows are told apart by their values, their file and their place in it, so that copies of a row fall
 on both sides. Where the order of rows matters, the newest ones of the stream, or of each of several
-parts of it, are held out instead: stretches without gaps.
+parts of it, are held out instead: stretches without gaps, if they are long enough.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class Holdout:
     clock: str | None
     parts: int
     """Of how many parts of the stream the newest rows are held out; 0: rows anywhere."""
+    shortest: float = 0.0
+    """How long a stretch must be, by the clock, for the family to measure anything on it."""
 
     @classmethod
     def of(cls, definition: StreamDefinition) -> Holdout:
@@ -76,10 +78,11 @@ class Holdout:
         clock = next(iter(gate.holdout_by), definition.parameters.clock) if parts else None
         texts = {a.name for a in definition.attributes if a.type in ("category", "text")}
         clock = None if clock in texts else clock
-        return cls(gate.holdout, gate.holdout_by, clock, parts)
+        shortest = definition.parameters.shortest_stretch
+        return cls(gate.holdout, gate.holdout_by, clock, parts, shortest)
 
     def times_of(self, times: FloatArray) -> Times | None:
-        """Return which times are held out, if the rows have times that differ."""
+        """Return which times are held out, if the rows have times that lie apart enough."""
         known = times[np.isfinite(times)]
         if not known.size:
             return None
@@ -89,7 +92,7 @@ class Holdout:
     def times(self, low: float, high: float, counts: IntArray) -> Times | None:
         """Return which times are held out, given how many rows each bin of them has."""
         filled = np.flatnonzero(counts)
-        if filled.size < 2:
+        if filled.size < 2 or (high - low) * self.share < self.parts * self.shortest:
             return None
         ends = np.cumsum(counts)
         # A bin is as far along the stream as the middle of its rows.
@@ -108,7 +111,7 @@ class Holdout:
             return (places >= 0) & times.held[places]
         if self.by:
             return in_holdout(stable_keys([columns[name] for name in self.by]), self.share)
-        if self.parts:
+        if self.parts and self.clock is None:
             return self._at_an_end((landed.row + 0.5) / np.array(landed.lengths)[landed.file])
         digests = np.array(landed.digests, dtype=object)[landed.file]
         return in_holdout(stable_keys([*columns.values(), digests, landed.row]), self.share)

@@ -56,13 +56,15 @@ def test_spark_equals_numpy(spark, batch, size, partitions):
 def test_sums_and_counts_have_the_stated_columns(spark):
     from pyspark.testing import assertDataFrameEqual
 
-    from spark_apps.operator_statistics import element_sums, period_counts
+    from spark_apps.operator_statistics import PERIOD, element_sums, period_counts, successive
 
     rows = [(1, "a", 0, 0, 5, 0), (1, "b", 0, 0, 7, 0), (2, "a", 0, 0, 9, 0), (1, "f", 4, 2, 3, 60)]
     given = spark.createDataFrame(rows, SCHEMA)
-    assertDataFrameEqual(
-        period_counts(given, ["b", "a"]), spark.createDataFrame([(7, 5)], "b long, a long")
-    )
+    counts = period_counts(given, ["b", "a"])
+    stated = spark.createDataFrame([(1, 7, 5)], f"`{PERIOD}` long, b long, a long")
+    assertDataFrameEqual(counts, stated)
+    three = spark.createDataFrame([(1, 7, 5), (2, 8, 6), (4, 9, 9)], stated.schema)
+    assert [tuple(pair) for pair in successive(three, ["b", "a"]).collect()] == [(7, 5, 8, 6)]
     expected = [("a", 0, 0, 14, 0), ("b", 0, 0, 7, 0), ("f", 4, 2, 3, 60)]
     schema = "element string, tuples_in long, tuples_in_1 long, tuples_out long, cpu_us long"
     assertDataFrameEqual(element_sums(given), spark.createDataFrame(expected, schema))

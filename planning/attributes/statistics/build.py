@@ -40,11 +40,11 @@ class TupleFormat:
         """Return the format that a stream definition describes."""
         kinds, sizes = [], []
         for attribute in definition.attributes:
-            category = attribute.type == "category"
-            kinds.append("category" if category else "number")
-            default = definition.parameters.number_bytes
-            if category:
-                default = 1 if len(attribute.values) <= 256 else 2
+            kind = attribute.type if attribute.type in ("category", "text") else "number"
+            kinds.append(kind)
+            few = 0 < len(attribute.values) <= 256
+            number = definition.parameters.number_bytes
+            default = {"number": number, "category": 1 if few else 2, "text": None}[kind]
             sizes.append(definition.parameters.sizes.get(attribute.name, default))
         return cls(definition.attribute_names, tuple(kinds), tuple(sizes))
 
@@ -65,20 +65,21 @@ class TupleFormat:
 
     def roles(self, cycle: CycleIdentifier, parameters: Parameters) -> IntArray:
         """Return which attributes may be shed, and which are kept and followed."""
-        named = {*cycle.cid, parameters.stream_attribute}
-        costs = [n not in named and size != 0 for n, size in zip(self.names, self.sizes, strict=True)]
-        kept = np.isin(self.names, parameters.must_keep)
-        return np.where(costs, np.where(kept, kernels.FOLLOWED, kernels.SHEDDABLE), kernels.KEPT)
+        kept = np.isin(self.names, parameters.must_keep) | (~self.numeric & (not cycle.cid))
+        role = np.where(kept, kernels.FOLLOWED, kernels.SHEDDABLE)
+        named = np.isin(self.names, (*cycle.cid, parameters.stream_attribute or ""))
+        free = np.array([size == 0 for size in self.sizes])
+        return np.where(named | free, kernels.KEPT, role)
 
-    def measured_sizes(self, columns: Mapping[str, Encoded]) -> tuple[int, ...]:
-        """Return bytes per value; text counts its mean length, rounded up."""
-        sizes = []
-        for name, size in zip(self.names, self.sizes, strict=True):
-            length = columns[name].length
-            if size is None:
-                size = 8 if length is None or not len(length) else int(np.ceil(length.mean()))
-            sizes.append(int(size))
-        return tuple(sizes)
+    def measured_sizes(self, rows: int, lengths: Mapping[str, int]) -> tuple[int, ...]:
+        """Return bytes per value; text counts its mean length, rounded up.
+
+        ``lengths`` are the bytes of all values of a text attribute together.
+        """
+        return tuple(
+            -(-lengths[name] // max(rows, 1)) if size is None else size
+            for name, size in zip(self.names, self.sizes, strict=True)
+        )
 
     def check(self, rows: int, numeric: Mapping[str, bool]) -> None:
         """Refuse samples from which no profile can be made."""
@@ -90,7 +91,7 @@ class TupleFormat:
             if kind == "number" and not numeric[name]:
                 raise StatisticsError(
                     f"attribute {name} must hold numbers, got text; declare it as a category or "
-                    "repair the samples"
+                    "as text, or repair the samples"
                 )
 
 
@@ -127,18 +128,15 @@ def in_stream_order(
     """Return the named columns encoded, in stream order.
 
     With ``order_by`` (attributes, or the time column), equal rows count once, because a repeated
-    sample is the same tuple delivered twice, and rows that agree in ``order_by`` follow their
-    content, so that the order of arrival does not matter. Without it, rows keep their order.
+    sample is the same tuple delivered twice, and rows that agree in ``order_by`` stay in the order
+    of their arrival. Without it, rows keep their order.
     """
     columns = {name: encode(samples[name]) for name in (*names, *order_by)}
     rows = length_of(columns)
     if order_by:
-        content = row_keys(list(columns.values()), rows)
-        keys = (content, *(columns[name].values for name in reversed(order_by)))
-        order = np.lexsort(keys).astype(np.int64)
-        fresh = np.ones(rows, dtype=np.bool_)
-        fresh[1:] = content[order][1:] != content[order][:-1]
-        columns = take(columns, order[fresh])
+        fresh = np.unique(row_keys(list(columns.values()), rows), return_index=True)[1]
+        columns = take(columns, np.sort(fresh))
+        columns = take(columns, np.lexsort([columns[name].values for name in reversed(order_by)]))
     return {name: columns[name] for name in names}
 
 
@@ -179,9 +177,10 @@ def _profile_stream(
         for block in blocks
     ]
     window = matrix[-min(rows, window_of(cycle, parameters)) :]
+    lengths = {n: 8 * rows if c.length is None else int(c.length.sum()) for n, c in columns.items()}
     return assemble(
         name, rows, entities, cycle, layout, scales, bands,
-        sum(len(b) for b in blocks), window, layout.measured_sizes(columns), parameters,
+        sum(len(b) for b in blocks), window, layout.measured_sizes(rows, lengths), parameters,
     )  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def _solve_locally(
         problem.cost.copy(),
         np.empty(rows, dtype=np.int64),
         np.empty(columns, dtype=np.int64),
-        np.empty(rows + columns, dtype=np.bool_),
+        np.empty(rows + columns, dtype=np.int64),
     )
     variables = np.zeros(columns)
     pivots = 0

@@ -245,6 +245,28 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
                 f"{' and '.join(reasons)}, got {method}"
             )
 
+    def check_worth_planning(self) -> None:
+        """Refuse what a document may say but no plan can make sense of."""
+        for k, link in enumerate(self.links):
+            if link.source == link.target:
+                raise Mistake(f"link {link.id}", "two nodes", "one", verb="join", at=("links", k))
+        if not any(o.weight > 0 for o in self.outputs):
+            raise Mistake(
+                "weights of the outputs",
+                "a number above 0 for at least one",
+                "0 for all",
+                "without a weight every tuple may be dropped",
+                at=("outputs",),
+            )
+        if not self.links and not any(o.cost > 0 for o in self.operators):
+            raise Mistake(
+                "costs of the operators",
+                "a number above 0 for at least one",
+                "0 for all",
+                "operators without a cost never overload a server: nothing has to be shed",
+                at=("operators",),
+            )
+
     def rate_vector(self, rates: Rates) -> FloatArray:
         """Return ``rates`` (by input id, or in input order) as a checked vector.
 
@@ -260,12 +282,7 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
                     f"missing: {', '.join(missing) or 'none'}"
                 )
             rates = [rates[i] for i in self.input_ids]
-        try:
-            vector = np.asarray(rates, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"rates of {', '.join(self.input_ids)} must be numbers, got {rates!r:.200}"
-            ) from None
+        vector = self._numbers(rates)
         if vector.shape != (len(self.inputs),):
             raise InvalidInput(
                 f"rates must be {len(self.inputs)} numbers, got shape {vector.shape}"
@@ -278,9 +295,21 @@ class QueryNetwork(NetworkDocument, frozen=True, eq=False, dict=True):
             )
         return vector
 
+    def _numbers(self, rates: Any) -> FloatArray:
+        """Return rates as an array; texts are no numbers, even if they spell some."""
+        try:
+            given = np.asarray(rates)
+        except ValueError:  # rows of several lengths
+            given = np.asarray(None)
+        if given.dtype.kind not in "fiu":
+            raise InvalidInput(
+                f"rates of {', '.join(self.input_ids)} must be numbers, got {rates!r:.200}"
+            )
+        return given.astype(np.float64, copy=False)
+
     def rate_rows(self, rates: FloatArray) -> FloatArray:
         """Return rows of rates, in input order, checked like :meth:`rate_vector`."""
-        rows = np.asarray(rates, dtype=np.float64)
+        rows = self._numbers(rates)
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
             raise InvalidInput(
                 f"rates must be rows of {len(self.inputs)} numbers, got shape {rows.shape}"

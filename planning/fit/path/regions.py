@@ -23,10 +23,12 @@ from planning.fit.simplex.shedding import SheddingProgram
 STEP = 1e-7
 THIN = 1e-9
 PROBES = 2000
+WORK = 8e5
+"""Steps that the search may take per region of its limit: about ten seconds for 5,000."""
 
 
 class RegionLimit(PlanningError):
-    """There are more critical regions than the limit allows."""
+    """There are more critical regions than limit, memory or a reasonable time allow."""
 
 
 def _nothing_dropped(problem: Problem) -> Basis:
@@ -45,7 +47,7 @@ def _nothing_dropped(problem: Problem) -> Basis:
 def _sides(program: SheddingProgram, basis: Basis) -> FloatArray:
     """Return the sides of the basis's region: basic variables within their bounds."""
     lower = basis.tableau[:, program.cost.shape[1] :]
-    bounded = program.bounded[basis.basic]
+    bounded = program.bounded[basis.basic] > 0
     above = program.upper[basis.basic[bounded]] - lower[bounded]
     return unit_forms(np.concatenate([lower, above]))
 
@@ -74,14 +76,22 @@ def _refined(program: SheddingProgram, basis: Basis, rule: FloatArray) -> FloatA
     return rule
 
 
+def _tight(program: SheddingProgram, basis: Basis, rule: FloatArray) -> bool:
+    """Whether the rule uses up every row that the basis says is used up, all over the region."""
+    columns = program.cost.shape[1]
+    rows = program.tableau[basis.nonbasic[basis.nonbasic >= columns] - columns]
+    return bool((np.abs(rows[:, columns:] - rows[:, :columns] @ rule) < THIN).all())
+
+
 class _Search:
     """Breadth-first walk over facets."""
 
-    def __init__(self, program: SheddingProgram, limit: int) -> None:
+    def __init__(self, program: SheddingProgram, limit: int, memory_bytes: float) -> None:
         self.program = program
         self.limit = limit
-        marks = program.bounded.astype(np.int64)
-        self.problem = Problem(program.tableau, program.cost, program.upper, marks)
+        self.memory_bytes = memory_bytes
+        self.work = 0
+        self.problem = Problem(program.tableau, program.cost, program.upper, program.bounded)
         self.origin = _nothing_dropped(self.problem)
         self.rules: list[FloatArray] = []
         self.facets: list[FloatArray] = []
@@ -99,17 +109,35 @@ class _Search:
         forms = _sides(self.program, basis)
         if deepest(forms, -1)[-1] <= THIN:
             return
-        if len(self.rules) >= self.limit:
-            raise RegionLimit(
-                f"critical regions must number at most {self.limit}, network "
-                f"{self.program.network.name!r} has more; raise max_regions or plan with simplex"
-            )
+        self._check_limits(forms)
         middles = np.array([deepest(forms, k) for k in range(len(forms))])
         middles = middles.reshape(len(forms), len(self.program.max_rates) + 1)
         real = middles[:, -1] > THIN
-        self.rules.append(_rule(self.program, basis))
+        rule = _rule(self.program, basis)
+        if not _tight(self.program, basis, rule):
+            return  # too close to another basis: the simplex answers there
+        self.rules.append(rule)
         self._store(forms[real])
         self.queue.append((basis, forms[real], middles[real, :-1]))
+
+    def _check_limits(self, forms: FloatArray) -> None:
+        """Give up as soon as it is clear that the search is in vain, not when it has failed."""
+        sides, width = forms.shape
+        self.work += sides * (sides + 2 * width) * width**2
+        values = len(self.rules) * (self.program.location_count + 1) + self.starts[len(self.rules)]
+        allowed = ""
+        if len(self.rules) >= self.limit:
+            allowed = f"number at most {self.limit}"
+        elif 8 * width * int(values) > self.memory_bytes:
+            allowed = f"fit in {self.memory_bytes:,.0f} bytes"
+        elif self.work > WORK * self.limit:
+            allowed = f"be found in the time for {self.limit} small ones"
+        if allowed:
+            raise RegionLimit(
+                f"critical regions must {allowed}, network {self.program.network.name!r} with "
+                f"{width - 1} inputs has more after {len(self.rules)}; raise max_regions and "
+                "memory_bytes, or plan with simplex"
+            )
 
     def _store(self, facets: FloatArray) -> None:
         """Append facets to the growing table that ``covered`` reads."""
@@ -149,12 +177,14 @@ class _Search:
                     self.add(self.moved(basis, outside))
 
 
-def enumerate_regions(program: SheddingProgram, limit: int = 20_000) -> CriticalRegions:
+def enumerate_regions(
+    program: SheddingProgram, limit: int = 20_000, memory_bytes: float = np.inf
+) -> CriticalRegions:
     """Return every critical region of the rate space [0, max_rate].
 
     A net of probes guards the walk: a point in no region restarts it.
     """
-    search = _Search(program, limit)
+    search = _Search(program, limit, memory_bytes)
     inputs = len(program.max_rates)
     search.add(search.origin)
     search.add(search.moved(search.origin, np.full(inputs, 1.0 - 1e-3)))

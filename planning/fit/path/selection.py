@@ -81,7 +81,7 @@ def _without_shortfalls(program: SheddingProgram) -> Problem:
         np.ascontiguousarray(np.delete(program.tableau[plain], np.s_[count:columns], axis=1)),
         np.ascontiguousarray(program.cost[:, :count]),
         program.upper[:count],
-        program.bounded[:count].astype(np.int64),
+        program.bounded[:count],
     )
 
 

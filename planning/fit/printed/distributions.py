@@ -12,6 +12,10 @@ from planning.arrays import FloatArray
 from planning.errors import check_between
 
 
+SPREAD = 0.2
+"""Share of an observed rate by which others like it may differ."""
+
+
 class Distribution(Protocol):
     """Probability of boxes of the rate space; rates are in units of ``max_rate``."""
 
@@ -25,6 +29,10 @@ class Distribution(Protocol):
 
     def marginal(self, inputs: Sequence[int]) -> Distribution:
         """Return the distribution of some of the inputs."""
+        ...
+
+    def folds(self) -> tuple[Distribution, Distribution]:
+        """Return one distribution to fit to, and an independent one to judge the fit by."""
         ...
 
 
@@ -63,10 +71,18 @@ class Exponential:
         """Return the same distribution over fewer inputs."""
         return Exponential(self.mean, len(inputs))
 
+    def folds(self) -> tuple[Exponential, Exponential]:
+        """Return the distribution twice: it is known, not observed."""
+        return self, self
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Empirical:
-    """Observed rate vectors; a share of uniform weight keeps unseen rates from being ignored."""
+    """Observed rate vectors, each standing for all rates within :data:`SPREAD` of it.
+
+    Fresh rates are near observed ones, never equal to them. A share of uniform weight keeps rates
+    that are far from all of them from being ignored.
+    """
 
     observed: FloatArray
     uniform_share: float = 0.05
@@ -74,11 +90,13 @@ class Empirical:
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the probability of each box."""
         points = np.clip(self.observed, 0.0, 1.0)
+        first, width = points * (1.0 - SPREAD), np.maximum(2.0 * SPREAD * points, 1e-12)
         volume = np.prod(high - low, axis=1)
         inside = np.empty(len(low))
         for k in range(len(low)):
             top = np.where(high[k] >= 1.0, np.inf, high[k])
-            inside[k] = ((points >= low[k]) & (points < top)).all(axis=1).mean()
+            share = (np.minimum(first + width, top) - np.maximum(first, low[k])) / width
+            inside[k] = np.clip(share, 0.0, 1.0).prod(axis=1).mean()
         return np.asarray(self.uniform_share * volume + (1.0 - self.uniform_share) * inside)
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
@@ -91,3 +109,12 @@ class Empirical:
     def marginal(self, inputs: Sequence[int]) -> Empirical:
         """Return the observed rates of the given inputs."""
         return Empirical(self.observed[:, list(inputs)], self.uniform_share)
+
+    def folds(self) -> tuple[Empirical, Empirical]:
+        """Return every other observed vector, and those between."""
+        if len(self.observed) < 2:
+            return self, self
+        return (
+            Empirical(self.observed[::2], self.uniform_share),
+            Empirical(self.observed[1::2], self.uniform_share),
+        )

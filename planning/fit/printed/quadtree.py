@@ -56,7 +56,11 @@ class _Builder:
     def add(self, low: FloatArray, size: float) -> None:
         """Append cells at ``low`` (rows, valued inputs only) with their bounds."""
         high = low + size
-        probability = np.ones(len(low)) if self.workload is None else self._probability(low, high)
+        probability = rank = np.ones(len(low))
+        if self.workload is not None:
+            fitted, judge = self.workload.folds()
+            rank = self._probability(fitted, low, high)
+            probability = rank if judge is fitted else self._probability(judge, low, high)
         top = self._points(high)
         fits = self.program.fits(top)
         errors = np.zeros(len(low))
@@ -74,19 +78,19 @@ class _Builder:
             if not fits[k]:
                 self.infeasible += 1
                 self.total += float(probability[k] * errors[k])
-                rank = errors[k] if self.workload is None else probability[k] * errors[k]
-                heapq.heappush(self.heap, (-float(rank), number, number))
+                heapq.heappush(self.heap, (-float(rank[k] * errors[k]), number, number))
 
     def _points(self, valued: FloatArray) -> FloatArray:
         points = np.zeros((len(valued), len(self.program.max_rates)))
         points[:, self.dims] = valued
         return points
 
-    def _probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        assert self.workload is not None
+    def _probability(
+        self, workload: Distribution, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
         lowest, highest = self._points(low), np.ones((len(high), len(self.program.max_rates)))
         highest[:, self.dims] = high
-        return self.workload.probability(lowest, highest)
+        return workload.probability(lowest, highest)
 
     def divide(self, cell: int) -> None:
         """Halve a cell along every valued input."""
@@ -104,10 +108,13 @@ class _Builder:
         self.child[cell] = len(self.plan)
         self.add(low + bits * size, size)
         if self.infeasible > self.max_plans:
+            which, still = "largest", -self.heap[0][0]
+            if self.workload is not None:
+                which, still = "expected", self.total
             raise MethodLimit(
                 f"plans of the quadtree must number at most {self.max_plans}, more are needed; the "
-                f"largest error is still {-self.heap[0][0]:.3g}: raise max_plans or error, or use "
-                "regions or simplex"
+                f"{which} error is still {still:.3g}: raise max_plans or error, or use regions or "
+                "simplex"
             )
 
 
@@ -147,7 +154,7 @@ def build(
     """Divide the rate space until the error bound holds.
 
     Without ``workload`` (Solver) every cell's error is at most ``error``; with it (Solver-W) the
-    expected error is.
+    expected error is, of the fold of the workload that did not decide where to divide.
     """
     check_between("error", error, 0, 1, open_low=True)
     program.network.check_plain("solver" if workload is None else "solver_w")

@@ -55,7 +55,7 @@ class SheddingProgram:
     tableau: FloatArray
     cost: FloatArray  # one row per objective, in order of importance; the last breaks ties
     upper: FloatArray  # affine upper bound per variable: constant, then per rate
-    bounded: BoolArray
+    bounded: IntArray  # 1 where a variable has an upper bound
     arrivals: Arrivals
     full_throughput: FloatArray  # weighted throughput per rate, nothing dropped
     lost_throughput: FloatArray  # weighted throughput lost per dropped rate
@@ -268,7 +268,7 @@ def _rows(
     locations: list[_Location],
     out: FloatArray,
     inputs: int,
-) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
     """Tableau, costs and bounds from the linear forms, in normalised units."""
     count = len(arrivals)
     first = [location.stream in network.input_ids for location in locations]
@@ -300,11 +300,11 @@ def _rows(
         at_least_zero(out[k] / network.outputs[k].minimum, -1.0, j)
     tableau = np.array(rows).reshape(len(rows), count + short + 1 + inputs)
     upper = np.zeros((count + short + len(rows), 1 + inputs))
-    bounded = np.zeros(count + short + len(rows), dtype=np.bool_)
+    bounded = np.zeros(count + short + len(rows), dtype=np.int64)
     for k in range(count):
         if first[k]:
             upper[k, 1:] = arrivals[k, :inputs]
-            bounded[k] = True
+            bounded[k] = 1
     return tableau, _cost(network, out[:, inputs:], len(kept), len(wanted)), upper, bounded
 
 

@@ -12,7 +12,7 @@ from planning.joins.model import Windows
 SMOOTHING = 0.2  # weight of the newest tick in running means
 CORRECTION = 0.2  # share of the debt of comparisons that is worked off per tick
 CUSHION = 2.0  # ticks' worth of comparisons kept unspent, so that the hard limit seldom bites
-CARRIED = 8.0  # ticks' worth of comparisons that are made up for, at most
+CARRIED = 4.0  # ticks' worth of comparisons that are caught up on, at most; twice for excess
 LEAST = 16  # tuples between two decisions, so that a slow stream costs no more per tuple
 LATE_RUN = 100  # tuples in a row behind the windows: the clock has been set back
 FARTHEST = 2.0**52  # basic windows from the origin; beyond it there is no time
@@ -22,21 +22,26 @@ class Account:
     """Comparisons owed, so that a share of them holds over time.
 
     >>> account = Account()
-    >>> [round(account.share(0.5, made, 1000.0), 3) for made in (800.0, 700.0, 500.0)]
+    >>> [round(account.share(0.5, 500.0, made, 1000.0), 3) for made in (800.0, 700.0, 500.0)]
     [0.0, 0.022, 0.095]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cushion: float = CUSHION) -> None:
         self.owed = self.pace = 0.0
+        self._cushion = cushion
 
-    def share(self, load: float, made: float, possible: float) -> float:
-        """Return the share to make next, given what was made of what was possible."""
+    def share(self, load: float, allowed: float, made: float, possible: float) -> float:
+        """Return the share to make next, given what was made, and what might have been."""
         self.pace += SMOOTHING * (possible - self.pace)
+        most, least = CARRIED * min(self.pace, possible), -2.0 * CARRIED * self.pace
+        self.owed = max(min(self.owed + allowed - made, most), least)
+        return self.corrected(load)
+
+    def corrected(self, load: float) -> float:
+        """Return a load, moved so that an excess or shortfall of comparisons evens out."""
         if load in (0.0, 1.0) or self.pace <= 0.0:
             return load
-        most = CARRIED * self.pace
-        self.owed = min(max(self.owed + load * possible - made, -most), most)
-        ahead = self.owed - CUSHION * load * self.pace
+        ahead = self.owed - self._cushion * load * self.pace
         return min(max(load + CORRECTION * ahead / self.pace, 0.0), 1.0)
 
 

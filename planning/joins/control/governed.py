@@ -26,7 +26,7 @@ MEASURED = (
 )  # fmt: skip
 RUNNING = (
     "join", "_earlier", "_set_aside", "_arrived", "_last_hits", "_last_made", "_last", "_tick_at",
-    "_account", "_ticks",
+    "_account", "_allowed", "_ticks",
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ class GovernedJoin:
         self._last_made = self.join.tally.comparisons.copy()
         self._last = self.join.tally.total.copy()
         self._tick_at: float | None = None
-        self._account, self._per_second = Account(), PerSecond()
+        self._account, self._allowed, self._per_second = Account(), 0.0, PerSecond()
         self._ticks = Ticks(self.tick_s, plan.windows)
         self.set_load(setting)
 
@@ -149,9 +149,11 @@ class GovernedJoin:
     def _run(self, stream: IntArray, numbers: IntArray, batch: Tuples) -> Matches:
         batch = self._classes(batch)
         np.add.at(self._arrived, (stream, batch.kind), 1)
-        before, begun = self.join.tally.total[0], self.limits.clock()
+        before, begun = self.join.tally.total.copy(), self.limits.clock()
         matches = self.join.push_merged(stream, numbers, batch)
-        compared = int(self.join.tally.total[0] - before)
+        made = self.join.tally.total - before
+        compared = int(made[probe.COMPARED])
+        self._allowed += self.load * float(made[probe.POSSIBLE])
         spent = self.limits.clock() - begun
         self.busy_s += spent
         self.cost.observe(len(batch), compared, spent)
@@ -199,7 +201,8 @@ class GovernedJoin:
         self._tick_at = now
         made, possible = (self.join.tally.total - self._last)[[probe.COMPARED, probe.POSSIBLE]]
         self._last = self.join.tally.total.copy()
-        share = self._account.share(self.load, float(made), float(possible))
+        share = self._account.share(self.load, self._allowed, float(made), float(possible))
+        self._allowed = 0.0
         decision = self.controller.decide(view, None if self.limits.budgeted else share)
         if self.limits.budgeted:
             self.load = min(1.0, decision.load)

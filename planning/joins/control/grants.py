@@ -7,7 +7,7 @@ masks is the same share of all comparisons, spent on the same basic windows.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from planning.joins.plan import Plan
 from planning.pacing import ONE, ONE_BITS
 
 NOTHING = np.zeros(0, dtype=np.int64)
+CUSHION = 1.0  # ticks' worth of comparisons: there is no hard limit that could bite
 RUNNING = (
-    "_held", "_epoch", "_now", "_ticks", "_account", "_granted", "_stored", "_tick_at",
+    "_held", "_epoch", "_now", "_ticks", "_account", "_granted", "_allowed", "_stored",
+    "_tick_at",
 )  # fmt: skip
 
 
@@ -47,9 +49,10 @@ class Grants:
         self._arrived = np.zeros((2, len(plan.types)))
         self._epoch, self._now = 0, -np.inf
         self._granted = np.zeros((2, windows.most), dtype=np.int64)
+        self._allowed = np.zeros(2)  # tuples times loads, by the window that they probe
         self._stored = np.zeros((2, windows.most))  # populations at the last tick
         self._tick_at: float | None = None
-        self._ticks, self._account = Ticks(self.controller.tick_s, windows), Account()
+        self._ticks, self._account = Ticks(self.controller.tick_s, windows), Account(CUSHION)
         self._volumes: FloatArray = plan.volumes
         self.follow(load)
 
@@ -57,7 +60,7 @@ class Grants:
         """Follow another load; credits and the account of comparisons go on."""
         self.load = load
         self._pure: Table | None = None
-        self._table = self._cut(load)
+        self._table = self._cut(self._account.corrected(load))
 
     def adopt(self, old: Grants) -> None:
         """Go on where the grants of an older plan stop, if the windows are the same."""
@@ -121,14 +124,19 @@ class Grants:
         stream, row, keep, clock = stream[known], row[known], keep[known], clock[known]
         epochs = np.floor((clock - windows.origin_s) / windows.basic_window_s).astype(np.int64)
         epoch = int(np.floor((now - windows.origin_s) / windows.basic_window_s))
-        kept = windows.most - min(max(epoch - self._epoch, 0), windows.most)
-        self._held = np.pad(self._held[:, :kept], ((0, 0), (windows.most - kept, 0)))
+        if epoch > self._epoch:
+            kept = max(windows.most - (epoch - self._epoch), 0)
+            self._held[:, windows.most - kept :] = self._held[:, :kept].copy()
+            self._held[:, : windows.most - kept] = 0.0
         self._epoch, self._now = epoch, now
         recent = epoch - epochs < windows.most
         np.add.at(self._held, (stream[recent], epoch - epochs[recent]), 1.0)
         np.add.at(self._arrived, (stream, row % len(self.plan.types)), 1.0)
-        for i in range(2):
-            self._granted[i] += np.count_nonzero(keep[stream == 1 - i], axis=0)
+        first = stream == 0
+        ones = int(np.count_nonzero(first))
+        self._allowed += int(self.load * ONE) * np.array([len(first) - ones, ones])
+        self._granted[1] += keep[first].sum(axis=0)
+        self._granted[0] += keep[~first].sum(axis=0)
 
     def _populations(self) -> FloatArray:
         """Return how many tuples every basic window holds; the last one is expiring."""
@@ -148,15 +156,17 @@ class Grants:
         stored = self._populations()
         if self._tick_at is not None and self._now > self._tick_at:
             seen, probing = 0.5 * (self._stored + stored), self._arrived.sum(axis=1)[::-1]
-            made, possible = float((self._granted * seen).sum()), float(probing @ seen.sum(axis=1))
+            held, made = seen.sum(axis=1), float((self._granted * seen).sum())
+            allowed, possible = float(self._allowed @ held) / ONE, float(probing @ held)
             view = View(
                 self._now, self._now - self._tick_at, self._arrived, self._arrived, stored, NOTHING,
                 NOTHING, np.inf,
             )  # fmt: skip
             self._volumes = self.controller.mixture(view)
-            self._table = self._cut(self._account.share(self.load, made, possible))
+            self._table = self._cut(self._account.share(self.load, allowed, made, possible))
         self._stored, self._tick_at = stored, self._now
-        self._granted, self._arrived = np.zeros_like(self._granted), np.zeros_like(self._arrived)
+        self._granted[:], self._allowed[:] = 0, 0.0
+        self._arrived = np.zeros_like(self._arrived)
 
     def _cut(self, share: float) -> Table:
         if self._volumes is self.plan.volumes or share == 1.0:
@@ -165,8 +175,10 @@ class Grants:
         return self._tabled(path.fill(self.plan.order, self._volumes, share * total))
 
     def _tabled(self, take: FloatArray) -> Table:
-        shape = self.credit.shape[0] - 1, self.credit.shape[1]
-        shares = np.where(self._present, take, 0.0).reshape(shape)
-        whole = np.pad(shares >= 1.0, ((0, 1), (0, 0)))
-        partly: Any = np.argwhere((shares > 0.0) & (shares < 1.0)).tolist()
-        return Table(whole, [(k, j, float(shares[k, j])) for k, j in partly])
+        shares = (take * self._present).reshape(-1, self.credit.shape[1])
+        whole = np.zeros(self.credit.shape, dtype=np.bool_)
+        whole[:-1] = shares >= 1.0
+        partly = np.nonzero((shares > 0.0) & (shares < 1.0))
+        return Table(
+            whole, list(zip(*(p.tolist() for p in partly), shares[partly].tolist(), strict=True))
+        )

@@ -19,15 +19,31 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Words = NDArray[np.uint64]
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 NONE = np.uint64(0)
-ONE = np.uint64(1)
 intrinsic: Any = extending.intrinsic  # as typed there, a caller would give the typing context
 
 
 def inner(function: Kernel) -> Kernel:
     """Compile what only compiled code calls: a way in from Python would cost as much again."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def spliced(function: Kernel) -> Kernel:
+    """Compile into the caller: passing the whole state on costs more than most calls do."""
+    return _compiled(function, inline="always")
+
+
+def entry(function: Kernel) -> Kernel:
+    """Compile what Python calls too."""
+    return _compiled(function)
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    """Compile without counting references, which took most of a tuple's time.
+
+    Kernels make views of arrays at every tuple, but neither allocate nor keep any.
+    """
     untyped: Any = njit  # the types of njit leave these options out
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    kernel: Kernel = untyped(cache=True, nogil=True, **options)(function)
+    kernel: Kernel = untyped(cache=True, nogil=True, _nrt=False, **options)(function)
     return kernel
 
 
@@ -79,13 +95,6 @@ def and_into(target: Words, row: Words) -> None:
     """Target &= row."""
     for k in range(target.size):
         target[k] &= row[k]
-
-
-@inner
-def and_not_into(target: Words, row: Words) -> None:
-    """Target &= ~row."""
-    for k in range(target.size):
-        target[k] &= ~row[k]
 
 
 @inner
@@ -161,8 +170,6 @@ def contained(
 def keep_size(work: Words, width: int, sizes: Words, size: int, low: int) -> None:
     """Clear in row 0 of ``work`` the tuples that do not have exactly ``size`` items."""
     for d in range(sizes.shape[0]):
-        row = sizes[d, low : low + width]
-        if (size >> d) & 1:
-            and_into(work[0, :width], row)
-        else:
-            and_not_into(work[0, :width], row)
+        other = NONE if (size >> d) & 1 else ALL
+        for k in range(width):
+            work[0, k] &= sizes[d, low + k] ^ other

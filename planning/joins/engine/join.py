@@ -25,6 +25,8 @@ from planning.joins.model import Condition, Tuples, Windows, tuples, types_in_ra
 Access = Literal["bitset", "inverted", "hash"]
 SMALL_VOCABULARY = 512
 CHUNK = 4096
+ROOM = 1 << 15  # matches collected before they are handed over: they stay in the cache so long
+PADDING = 8  # words after each bitmap: at a power of two all would compete for one cache set
 FARTHEST = 2.0**52  # basic windows from the origin; beyond it epochs lose precision
 
 
@@ -41,11 +43,12 @@ class Matches:
     @classmethod
     def together(cls, parts: Sequence[Matches]) -> Matches:
         """Return the pairs of all parts, in their order."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(
-            np.concatenate([nothing, *(part.left for part in parts)]),
-            np.concatenate([nothing, *(part.right for part in parts)]),
-        )
+        if not parts:
+            return cls(_integers(0), _integers(0))
+        if len(parts) == 1:
+            return parts[0]
+        left, right = ([getattr(p, side) for p in parts] for side in ("left", "right"))
+        return cls(np.concatenate(left), np.concatenate(right))
 
 
 class WindowedJoin:
@@ -123,14 +126,14 @@ class WindowedJoin:
         )
         self.state = self._empty(1024, 8192, 1024)
         self.scratch = self._work_space()
-        self.out = self._room(1 << 14)
+        self.out = self._room(ROOM)
         self.select(Selection.everything(windows, z))
 
     def _empty(self, capacity: int, postings: int, buckets: int) -> State:
         bitset = self.access == "bitset"
         items = int(self.vocabulary or 0) if bitset else 0
         ring = self.windows.most + 2
-        words = capacity // 64 if bitset else 0
+        words = capacity // 64 + PADDING if bitset else 0
         space = 1 if bitset else postings
         slots = {"bitset": 0, "inverted": ring, "hash": 1}[self.access]
         return State(
@@ -153,17 +156,18 @@ class WindowedJoin:
 
     def _work_space(self) -> Scratch:
         capacity = self.state.time.shape[1]
-        ranges = self.windows.most + 1
+        ranges = self.windows.most
         bitset = self.access == "bitset"
         threshold = int(self.condition.threshold) if self.condition.kind == "overlap" else 1
         rows = max(threshold, 2 + self.state.size_bits.shape[1]) if bitset else 0
         sparse = 1 if bitset else capacity
         return Scratch(
+            window=_integers(ranges),
             begin=_integers(ranges),
             end=_integers(ranges),
             low=_integers(ranges),
             high=_integers(ranges),
-            compared=_integers(ranges),
+            chosen=_integers(2),
             work=np.zeros((rows, capacity // 64), dtype=np.uint64),
             common=_integers(sparse),
             score=np.zeros(sparse),
@@ -268,19 +272,23 @@ class WindowedJoin:
     def _usable(self, batch: Tuples) -> BoolArray:
         distance = (batch.time - self.windows.origin_s) / self.windows.basic_window_s
         keep: BoolArray = np.abs(distance) < FARTHEST  # False for NaN
-        sizes = np.diff(batch.first)
-        rows = np.repeat(np.arange(len(batch)), sizes)
-        if self.vocabulary is not None:
-            wrong = (batch.items < 0) | (batch.items >= self.vocabulary)
-            keep[rows[wrong]] = False
-        if self.access == "hash":
-            keep &= sizes == 1
+        wrong = []
+        items, known = batch.items, self.vocabulary
+        if known is not None and items.size and (items.min() < 0 or items.max() >= known):
+            wrong.append((items < 0) | (items >= known))
         if self.condition.kind == "inner_product":
-            keep[rows[~np.isfinite(batch.weights)]] = False
+            wrong.append(~np.isfinite(batch.weights))
+        for each in wrong:
+            keep[np.searchsorted(batch.first, np.flatnonzero(each), side="right") - 1] = False
+        if self.access == "hash":
+            keep &= np.diff(batch.first) == 1
         return keep
 
     def _chunk(self, batch: Tuples, stream: IntArray, idents: IntArray) -> list[Matches]:
-        self._make_room(batch, stream)
+        posted = max(
+            int(self.state.meta[i, POSTED]) - storage.first_posting(self.state, i) for i in (0, 1)
+        )
+        self.reserve(self._kept() + len(batch), posted + len(batch) + batch.items.size)
         parts = []
         begin = 0
         while begin < len(batch):
@@ -293,22 +301,13 @@ class WindowedJoin:
             if used:
                 parts.append(Matches(self.out.left[:used].copy(), self.out.right[:used].copy()))
                 self.out.used[0] = 0
-            kept = self._kept()
-            if begin < len(batch) and self.out.left.size < 2 * kept + CHUNK:
-                self.out = self._room(4 * kept + 2 * CHUNK)
+            if begin < len(batch) and self.out.left.size < self._kept() + ROOM // 2:
+                self.out = self._room(self._kept() + ROOM)
         return parts
 
     def _kept(self) -> int:
         """Most tuples kept of a stream, expired ones that late tuples may find included."""
-        return int((self.state.meta[:, SEQ] - self.state.meta[:, TAIL]).max())
-
-    def _make_room(self, batch: Tuples, stream: IntArray) -> None:
-        """Grow the arrays, if need be, so that the whole batch fits in with what is kept."""
-        sizes = np.maximum(np.diff(batch.first), 1)
-        tuples, postings = (np.bincount(stream, each, minlength=2) for each in (None, sizes))
-        for i in range(2):
-            postings[i] += self.state.meta[i, POSTED] - storage.first_posting(self.state, i)
-        self.reserve(self._kept() + int(tuples.max()), int(postings.max()))
+        return max(int(row[SEQ] - row[TAIL]) for row in self.state.meta.tolist())
 
     def reserve(self, tuples: int, postings: int) -> None:
         """Make room for this many tuples, and items of tuples, per window."""

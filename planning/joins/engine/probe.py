@@ -5,30 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from planning.arrays import FloatArray, IntArray
 from planning.hashing import GOLDEN
 from planning.joins.engine import storage
-from planning.joins.engine.bitmaps import inner
-from planning.joins.engine.storage import (
-    EPOCH,
-    EQUALITY,
-    HEAD,
-    INNER,
-    INVERTED,
-    LATE,
-    NO_EPOCH,
-    NOTHING,
-    OVERLAP,
-    SCAN_BITS,
-    SEQ,
-    SUBSET,
-    TAIL,
-    Scratch,
-    Selection,
-    State,
-)
+from planning.joins.engine.bitmaps import entry, inner, spliced
+from planning.joins.engine.storage import EPOCH, HEAD, SEQ, TAIL, Scratch, Selection, State
 
 COMPARED, MATCHED, FULL, LATE_IN, EXPIRED_IN, RESETS, POSSIBLE = range(7)  # Tally.total
 LATE_RUN = 100  # tuples in a row behind the windows: the clock has been set back
@@ -81,6 +63,7 @@ def accept(
     order: then every match's lag is checked.
     """
     i = 1 - stream
+    mask = state.time.shape[1] - 1
     times, kinds, epochs, idents = state.time[i], state.kind[i], state.epoch[i], state.ident[i]
     epoch, last = state.meta[i, EPOCH], rules.counts[i] - 1
     hits = tally.hits[half, i]
@@ -89,7 +72,8 @@ def accept(
     used = out.used[0]
     matched = 0
     utility = 0.0
-    for at in touched:
+    for seq in touched:
+        at = seq & mask
         if check:
             lag = time - times[at]
             if lag > before or -lag > after:
@@ -109,9 +93,35 @@ def accept(
 
 
 @inner
+def accept_all(
+    idents: IntArray, stream: int, ident: int, touched: IntArray, scratch: Scratch,
+    hits: IntArray, emit: bool, out: Output,
+) -> None:
+    """Do the same for one type and sequence numbers that all match, without reading tuples."""
+    mask = idents.size - 1
+    k = q = 0
+    while q < touched.size:
+        while touched[q] >= scratch.end[k]:
+            k -= 1
+        while touched[q] < scratch.begin[k]:
+            k += 1
+        low, high, before = scratch.begin[k], scratch.end[k], q
+        while q < touched.size and low <= touched[q] < high:
+            q += 1
+        hits[scratch.window[k], 0, 0] += q - before
+    if not emit:
+        return
+    mine, theirs = (out.left, out.right) if stream == 0 else (out.right, out.left)
+    used = out.used[0]
+    for q in range(touched.size):
+        mine[used + q] = ident
+        theirs[used + q] = idents[touched[q] & mask]
+    out.used[0] = used + touched.size
+
+
+@inner
 def probe_bits(
-    state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
-    scratch: Scratch,
+    state: State, i: int, items: IntArray, weights: FloatArray, rules: Rules, scratch: Scratch
 ) -> int:
     """Compare a tuple with ranges of window i by vertical bitmaps; return how many match."""
     mask = state.time.shape[1] - 1
@@ -119,7 +129,7 @@ def probe_bits(
     bits, sizes = state.bits[i], state.size_bits[i]
     work, touched = scratch.work, scratch.touched
     filled = 0
-    for q in range(ranges):
+    for q in range(scratch.chosen[1]):
         low, high = scratch.low[q], scratch.high[q]
         word, last = low >> 6, (high - 1) >> 6
         while word <= last:
@@ -128,17 +138,17 @@ def probe_bits(
             row = storage.marked(
                 bits, sizes, i, rules.code, rules.threshold, items, ring, width, work
             )
-            filled = storage.collect(work[row, :width], word, low, high, mask, touched, filled)
+            filled = storage.collect(work[row, :width], word, low, high, touched, filled)
             word += width
-    if rules.code == INNER:
+    if rules.code == storage.INNER:
         first, size = state.first[i], state.size[i]
         stored, stored_weights = state.items[i], state.weights[i]
         kept = 0
         for k in range(filled):
-            at = touched[k]
+            at = touched[k] & mask
             score = storage.inner_product(first, size, stored, stored_weights, at, items, weights)
             if score >= rules.threshold:
-                touched[kept] = at
+                touched[kept] = touched[k]
                 kept += 1
         filled = kept
     return filled
@@ -149,13 +159,13 @@ def satisfied(
     code: int, threshold: float, i: int, common: int, score: float, probe: int, stored: int
 ) -> bool:
     """Whether counts of common items and sizes satisfy the condition."""
-    if code == OVERLAP:
+    if code == storage.OVERLAP:
         return common >= threshold
-    if code == INNER:
+    if code == storage.INNER:
         return common > 0 and score >= threshold
-    if code == EQUALITY:
+    if code == storage.EQUALITY:
         return common == probe and common == stored
-    if (code == SUBSET) == (i == 0):
+    if (code == storage.SUBSET) == (i == 0):
         return common == stored
     return common == probe
 
@@ -187,8 +197,7 @@ def gather(
 
 @inner
 def probe_index(
-    state: State, i: int, ranges: int, items: IntArray, weights: FloatArray, rules: Rules,
-    scratch: Scratch,
+    state: State, i: int, items: IntArray, weights: FloatArray, rules: Rules, scratch: Scratch
 ) -> int:
     """Compare a tuple with ranges of window i through its index; return how many match."""
     mask, ring = state.time.shape[1] - 1, state.starts.shape[1]
@@ -197,18 +206,19 @@ def probe_index(
     stored, stored_weights = state.items[i], state.weights[i]
     epochs, sizes, heads = state.epoch[i], state.size[i], state.heads[i]
     first_live = state.first[i, state.meta[i, TAIL] & mask]
-    of_sets = rules.code != OVERLAP and rules.code != INNER
-    finds_empty = of_sets and (rules.code == EQUALITY or (rules.code == SUBSET) == (i == 0))
+    of_sets = rules.code != storage.OVERLAP and rules.code != storage.INNER
+    inside = (rules.code == storage.SUBSET) == (i == 0)
+    finds_empty = of_sets and (rules.code == storage.EQUALITY or inside)
     looked_up = items.size + (1 if finds_empty else 0)
     filled = 0
-    for q in range(ranges):
+    for q in range(scratch.chosen[1]):
         low, high = scratch.low[q], scratch.high[q]
         newest = epochs[(high - 1) & mask]
-        oldest = epochs[low & mask] if rules.access == INVERTED else newest
+        oldest = epochs[low & mask] if rules.access == storage.INVERTED else newest
         for e in range(newest, oldest - 1, -1):
-            slot = e % ring if rules.access == INVERTED else 0
+            slot = e % ring if rules.access == storage.INVERTED else 0
             for k in range(looked_up):
-                item = int(items[k] if k < items.size else NOTHING)
+                item = int(items[k] if k < items.size else storage.NOTHING)
                 weight = weights[k] if k < items.size else 0.0
                 head = heads[slot, storage.bucket_of(state, item)]
                 filled = gather(
@@ -238,24 +248,28 @@ def probe_index(
 
 
 @inner
-def cut_for(
-    state: State, i: int, time: float, late: bool, rules: Rules, scratch: Scratch
-) -> None:
-    """Cut window i into its basic windows as a tuple sees it; a late one's reaches further back."""
-    head = state.meta[i, HEAD]
+def head_for(meta: IntArray, times: FloatArray, time: float, late: bool, window_s: float) -> int:
+    """Oldest tuple of a window that a tuple sees; a late one's window reaches further back."""
+    head = meta[HEAD]
     if late:
-        mask = state.time.shape[1] - 1
-        while (
-            head > state.meta[i, TAIL]
-            and time - state.time[i, (head - 1) & mask] <= rules.window_s[i]
-        ):
+        mask = times.size - 1
+        while head > meta[TAIL] and time - times[(head - 1) & mask] <= window_s:
             head -= 1
-    storage.cut(
-        state.meta[i], state.starts[i], head, rules.counts[i], scratch.begin, scratch.end
-    )
+    return int(head)
 
 
 @inner
+def everything(meta: IntArray, starts: IntArray, head: int, n: int, scratch: Scratch) -> int:
+    """Choose all basic windows of a window; return how many tuples they hold."""
+    storage.cut(meta, starts, head, n, scratch.begin, scratch.end)
+    for j in range(n):
+        scratch.window[j] = j
+    scratch.low[0], scratch.high[0] = head, meta[SEQ]
+    scratch.chosen[0], scratch.chosen[1] = n, 1
+    return int(meta[SEQ] - head)
+
+
+@spliced
 def compare(
     state: State, time: float, stream: int, kind: int, ident: int, late: bool, items: IntArray,
     weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,
@@ -264,42 +278,47 @@ def compare(
     """Choose what a tuple is compared with, compare, and return the number of comparisons."""
     i = 1 - stream
     n = rules.counts[i]
+    meta, starts = state.meta[i], state.starts[i]
     dice = storage.scramble((rules.seed ^ np.uint64(tally.run[1])) + GOLDEN)
-    everything = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
+    whole = bool(float(dice >> np.uint64(11)) * 2.0**-53 < rules.full_probability)
     half = int(dice & np.uint64(1))
-    cut_for(state, i, time, late, rules, scratch)
+    head = head_for(meta, state.time[i], time, late, rules.window_s[i])
     made = tally.total[COMPARED] - tally.since[0]
-    if rules.ceiling < 1.0 and made > rules.ceiling * (tally.total[POSSIBLE] - tally.since[1]):
-        ranges = 0
-        for j in range(n):
-            scratch.compared[j] = 0
-    elif everything:
-        scratch.low[0], scratch.high[0] = scratch.begin[n - 1], scratch.end[0]
-        for j in range(n):
-            scratch.compared[j] = scratch.end[j] - scratch.begin[j]
-        ranges = 1
+    possible = tally.total[POSSIBLE] - tally.since[1]
+    tally.total[POSSIBLE] += meta[SEQ] - head
+    tally.total[FULL] += whole
+    scratch.chosen[0] = scratch.chosen[1] = 0
+    if rules.ceiling < 1.0 and made > rules.ceiling * possible:
+        return 0
+    if whole:
+        total = everything(meta, starts, head, n, scratch)
+    elif selection.number[i, kind] > 0:
+        total = storage.choose(meta, starts, head, n, selection, i, kind, scratch)
     else:
-        ranges = storage.choose(selection, i, kind, n, scratch)
-    scratch.compared[scratch.compared.size - 1] = ranges
-    total = 0
-    for j in range(n):
-        compared = scratch.compared[j]
-        total += compared
-        tally.comparisons[half, i, j, kind] += compared
-    tally.total[COMPARED] += total
-    tally.total[POSSIBLE] += scratch.end[0] - scratch.begin[n - 1]
-    tally.total[FULL] += everything
+        return 0
     if total == 0:
         return 0
-    if rules.access == SCAN_BITS:
-        filled = probe_bits(state, i, ranges, items, weights, rules, scratch)
+    tally.total[COMPARED] += total
+    for k in range(scratch.chosen[0]):
+        count = scratch.end[k] - scratch.begin[k]
+        tally.comparisons[half, i, scratch.window[k], kind] += count
+    if rules.access == storage.SCAN_BITS:
+        filled = probe_bits(state, i, items, weights, rules, scratch)
     else:
-        filled = probe_index(state, i, ranges, items, weights, rules, scratch)
-    if filled > 0:
-        check = late or state.meta[i, LATE] >= state.meta[i, HEAD]
+        filled = probe_index(state, i, items, weights, rules, scratch)
+    if filled == 0:
+        return total
+    check = late or meta[storage.LATE] >= meta[HEAD]
+    touched = scratch.touched[:filled]
+    if rules.access == storage.SCAN_BITS and values.size == 1 and not check:
+        accept_all(
+            state.ident[i], stream, ident, touched, scratch, tally.hits[half, i], rules.emit, out
+        )
+        tally.total[MATCHED] += filled
+        tally.utility[0] += filled * values[0, 0]
+    else:
         accept(
-            state, time, stream, kind, ident, half, check, scratch.touched[:filled], rules, values,
-            tally, out,
+            state, time, stream, kind, ident, half, check, touched, rules, values, tally, out
         )
     return total
 
@@ -309,13 +328,13 @@ def set_back(state: State, tally: Tally, time: float) -> None:
     """Start over at ``time``: the clock of the streams has been set back."""
     for i in range(2):
         state.meta[i, HEAD] = state.meta[i, TAIL] = state.meta[i, SEQ]
-        state.meta[i, EPOCH] = NO_EPOCH
-        state.meta[i, LATE] = -1
+        state.meta[i, EPOCH] = storage.NO_EPOCH
+        state.meta[i, storage.LATE] = -1
     tally.now[0] = time
     tally.total[RESETS] += 1
 
 
-@inner
+@spliced
 def step(
     state: State, time: float, stream: int, kind: int, ident: int, items: IntArray,
     weights: FloatArray, rules: Rules, selection: Selection, values: FloatArray, scratch: Scratch,
@@ -334,19 +353,23 @@ def step(
     now = max(time, tally.now[0])
     tally.now[0] = now
     epoch = int(np.floor((now - rules.origin_s) / rules.basic_window_s))
-    slack = rules.basic_window_s
-    storage.advance(state, 0, epoch, now, rules.window_s[0], slack, rules.access)
-    storage.advance(state, 1, epoch, now, rules.window_s[1], slack, rules.access)
+    for i in range(2):
+        if epoch > state.meta[i, EPOCH]:
+            storage.shift(state.meta[i], state.starts[i], state.heads[i], epoch, rules.access)
+        storage.expire(
+            state.meta[i], state.time[i], now, rules.window_s[i], rules.basic_window_s
+        )
     tally.run[1] += 1
     total = compare(
         state, time, stream, kind, ident, late, items, weights, rules, selection, values, scratch,
         tally, out,
     )
-    storage.insert(state, stream, time, kind, ident, items, weights, rules.access, late)
+    posted = rules.access != storage.SCAN_BITS or rules.code == storage.INNER
+    storage.insert(state, stream, time, kind, ident, items, weights, rules.access, late, posted)
     return total
 
 
-@njit(cache=True, nogil=True)
+@entry
 def process(
     state: State, begin: int, time: FloatArray, stream: IntArray, kind: IntArray, ident: IntArray,
     first: IntArray, items: IntArray, weights: FloatArray, rules: Rules, selection: Selection,

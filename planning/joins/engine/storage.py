@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.hashing import mixed
 from planning.joins.engine import bitmaps
-from planning.joins.engine.bitmaps import Words, inner
+from planning.joins.engine.bitmaps import Words, entry, inner, spliced
 from planning.joins.model import Windows
 
 SEQ, HEAD, EPOCH, LATE, POSTED, TAIL = range(6)  # columns of State.meta
@@ -54,6 +53,8 @@ class Selection(NamedTuple):
     take: FloatArray  # [2, Z, n]
     oldest: BoolArray  # [2, Z, n] take the oldest part instead of the newest
     carry: FloatArray  # [2, Z, n] fractions of tuples owed, so that rounding does not add up
+    granted: IntArray  # [2, Z, n] basic windows with a fraction above 0 first, newest first
+    number: IntArray  # [2, Z] how many those are; the others are never touched
 
     @classmethod
     def everything(cls, windows: Windows, types: int) -> Selection:
@@ -65,52 +66,67 @@ class Selection(NamedTuple):
         """Return the selection that compares a fraction ``take[i, z, j]`` of each basic window."""
         side = np.zeros(take.shape, dtype=np.bool_) if oldest is None else oldest
         shares = np.ascontiguousarray(np.clip(take, 0.0, 1.0))
-        return cls(shares, np.ascontiguousarray(side), np.zeros(take.shape))
+        some = shares > 0.0
+        order = np.argsort(~some, axis=2, kind="stable")
+        return cls(
+            shares, np.ascontiguousarray(side), np.zeros(take.shape), order, some.sum(axis=2)
+        )
 
 
 class Scratch(NamedTuple):
     """Work space of a probe."""
 
-    begin: IntArray  # [n] sequence numbers of each basic window
+    window: IntArray  # [n] basic windows to compare with, newest first
+    begin: IntArray  # [n] sequence numbers to compare with in each of them
     end: IntArray
-    low: IntArray  # [n + 1] ranges to compare with
+    low: IntArray  # [n] the same, adjacent ones merged into ranges
     high: IntArray
-    compared: IntArray  # [n + 1] comparisons per basic window; the last: number of ranges
+    chosen: IntArray  # [2] number of basic windows and of ranges
     work: Words
     common: IntArray  # items shared with the probe, per ring position
     score: FloatArray
     touched: IntArray
 
 
-@njit(cache=True, nogil=True)
+@entry
 def advance(
     state: State, i: int, epoch: int, clock: float, window_s: float, slack_s: float, access: int
 ) -> None:
-    """Shift the basic windows of window i up to ``epoch`` and expire tuples older than it.
-
-    Expired tuples are kept for ``slack_s`` more: a late tuple may still find them.
-    """
-    ring = state.starts.shape[1]
+    """Shift the basic windows of window i up to ``epoch`` and expire tuples older than it."""
     if epoch > state.meta[i, EPOCH]:
-        begin = max(state.meta[i, EPOCH] + 1, epoch - ring + 1)
-        for e in range(begin, epoch + 1):
-            state.starts[i, e % ring] = state.meta[i, SEQ]
-            if access == INVERTED:
-                for h in range(state.heads.shape[2]):
-                    state.heads[i, e % ring, h] = -1
-        state.meta[i, EPOCH] = epoch
-    mask = state.time.shape[1] - 1
-    head = state.meta[i, HEAD]
-    while head < state.meta[i, SEQ] and clock - state.time[i, head & mask] > window_s:
+        shift(state.meta[i], state.starts[i], state.heads[i], epoch, access)
+    expire(state.meta[i], state.time[i], clock, window_s, slack_s)
+
+
+@inner
+def shift(meta: IntArray, starts: IntArray, heads: IntArray, epoch: int, access: int) -> None:
+    """Begin the basic windows up to ``epoch``; the arrays are one window's rows of the state."""
+    for e in range(max(meta[EPOCH] + 1, epoch - starts.size + 1), epoch + 1):
+        slot = e % starts.size
+        starts[slot] = meta[SEQ]
+        if access == INVERTED:
+            heads[slot] = -1
+    meta[EPOCH] = epoch
+
+
+@inner
+def expire(
+    meta: IntArray, time: FloatArray, clock: float, window_s: float, slack_s: float
+) -> None:
+    """Let tuples older than the window go.
+
+    They are kept for ``slack_s`` more: a late tuple may still find them.
+    """
+    mask = time.size - 1
+    head, tail = meta[HEAD], meta[TAIL]
+    while head < meta[SEQ] and clock - time[head & mask] > window_s:
         head += 1
-    state.meta[i, HEAD] = head
-    tail = state.meta[i, TAIL]
-    while tail < head and clock - state.time[i, tail & mask] > window_s + slack_s:
+    while tail < head and clock - time[tail & mask] > window_s + slack_s:
         tail += 1
-    state.meta[i, TAIL] = tail
+    meta[HEAD], meta[TAIL] = head, tail
 
 
-@njit(cache=True, nogil=True)
+@entry
 def cut(
     meta: IntArray, starts: IntArray, head: int, n: int, low: IntArray, high: IntArray
 ) -> None:
@@ -130,42 +146,55 @@ def cut(
 
 
 @inner
-def choose(selection: Selection, i: int, kind: int, n: int, scratch: Scratch) -> int:
-    """Choose the ranges to compare in window i for a type; merge adjacent ones. Return how many.
+def choose(
+    meta: IntArray, starts: IntArray, head: int, n: int, selection: Selection, i: int, kind: int,
+    scratch: Scratch,
+) -> int:
+    """Choose what a type is compared with in window i, from ``head`` on; return how many tuples.
 
-    Basic windows come newest first.
+    Basic windows that the selection does not grant are not looked at.
     """
     take, oldest = selection.take[i, kind], selection.oldest[i, kind]
-    carry = selection.carry[i, kind]
-    ranges = 0
-    for j in range(n):
-        low, high = scratch.begin[j], scratch.end[j]
+    carry, granted = selection.carry[i, kind], selection.granted[i, kind]
+    slot = meta[EPOCH] % starts.size
+    total = windows = ranges = 0
+    for k in range(selection.number[i, kind]):
+        j = granted[k]
+        if j >= n:
+            break
+        at = slot - j if slot >= j else slot - j + starts.size
+        after = at + 1 if at + 1 < starts.size else 0
+        high = max(starts[after], head) if j > 0 else meta[SEQ]
+        low = max(starts[at], head) if j < n - 1 else head
         wanted = high - low
         if take[j] < 1.0:
             exact = take[j] * wanted + carry[j]
             wanted = min(int(exact), wanted)
             carry[j] = min(exact - wanted, 1.0)
-        scratch.compared[j] = wanted
+            if oldest[j]:
+                high = low + wanted
+            else:
+                low = high - wanted
         if wanted == 0:
             continue
-        if oldest[j]:
-            high = low + wanted
-        else:
-            low = high - wanted
+        scratch.window[windows], scratch.begin[windows], scratch.end[windows] = j, low, high
+        windows += 1
+        total += wanted
         if ranges > 0 and scratch.low[ranges - 1] == high:
             scratch.low[ranges - 1] = low
         else:
             scratch.low[ranges], scratch.high[ranges] = low, high
             ranges += 1
-    return ranges
+    scratch.chosen[0], scratch.chosen[1] = windows, ranges
+    return total
 
 
-@inner
+@spliced
 def insert(
     state: State, i: int, time: float, kind: int, ident: int, items: IntArray,
-    weights: FloatArray, access: int, late: bool,
+    weights: FloatArray, access: int, late: bool, posted: bool,
 ) -> None:
-    """Append a tuple to the first basic window of window i."""
+    """Append a tuple to the first basic window of window i; ``posted`` also keeps its items."""
     seq = state.meta[i, SEQ]
     at = seq & (state.time.shape[1] - 1)
     if late:
@@ -178,16 +207,15 @@ def insert(
     if access == SCAN_BITS:
         word, bit = at >> 6, np.uint64(1) << np.uint64(at & 63)
         if at & 63 == 0:
-            for a in range(state.bits.shape[1]):
-                state.bits[i, a, word] = 0
-            for d in range(state.size_bits.shape[1]):
-                state.size_bits[i, d, word] = 0
+            state.bits[i, :, word] = 0
+            state.size_bits[i, :, word] = 0
         for q in range(items.size):
             state.bits[i, items[q], word] |= bit
         for d in range(state.size_bits.shape[1]):
             if (items.size >> d) & 1:
                 state.size_bits[i, d, word] |= bit
-    post(state, i, seq, items, weights, access)
+    if posted:
+        post(state, i, seq, items, weights, access)
     state.meta[i, SEQ] = seq + 1
 
 
@@ -226,7 +254,7 @@ def hang(state: State, i: int, node: int, epoch: int, access: int) -> None:
     state.heads[i, slot, bucket] = node
 
 
-@njit(cache=True, nogil=True)
+@entry
 def hang_all(state: State, i: int, begin: int, access: int) -> None:
     """Link the postings from ``begin`` on into empty buckets: after the windows have grown."""
     mask, space = state.time.shape[1] - 1, state.items.shape[1] - 1
@@ -255,9 +283,9 @@ def marked(
 
 @inner
 def collect(
-    row: Words, word: int, low: int, high: int, mask: int, touched: IntArray, filled: int
+    row: Words, word: int, low: int, high: int, touched: IntArray, filled: int
 ) -> int:
-    """Append the ring positions of the set bits between ``low`` and ``high``; return the count."""
+    """Append the sequence numbers of set bits between ``low`` and ``high``; return the count."""
     for k in range(row.size):
         bits = row[k]
         if bits == np.uint64(0):
@@ -265,8 +293,7 @@ def collect(
         base = (word + k) << 6
         bits &= bitmaps.inside(base, low, high)
         while bits != np.uint64(0):
-            at = base + int(bitmaps.trailing_zeros(bits))
-            touched[filled] = at & mask
+            touched[filled] = base + int(bitmaps.trailing_zeros(bits))
             filled += 1
             bits &= bits - np.uint64(1)
     return filled

@@ -1,4 +1,1 @@
-"""The paper's own algorithms, where ours replaced them: GRIDREDUCE and GREEDYINCREMENT.
-
-``partitioner: gridreduce`` selects GRIDREDUCE; throttlers by GREEDYINCREMENT are for comparison.
-"""
+"""The paper's own GRIDREDUCE, where ours replaced it: ``partitioner: gridreduce`` selects it."""

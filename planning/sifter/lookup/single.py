@@ -22,6 +22,7 @@ from planning.sifter.plan import Plan
 
 LOOKS = 64  # blocks between two times that the lists are written back
 
+
 class Single:
     """The single-tuple side of a shedder."""
 
@@ -64,14 +65,9 @@ class Single:
         self.rows.clear()
 
     def look(self) -> None:
-        """Do as the compiled ``_look`` after a block of tuples; now and then, write back."""
-        entries = self.entries
-        debt, least, span = entries[kernels.DEBT], entries[kernels.LEAST], entries[kernels.SPAN]
-        level = kernels.PLANNED
-        if span:
-            level = min(max(debt - least, 0) * kernels.LEVELS // span, kernels.LEVELS - 1)
-            entries[kernels.MOST] = max(min(debt, entries[kernels.MOST]), least + span)
-        entries[kernels.LEVEL] = level
+        """Look at the ledger after a block of tuples; now and then, write back."""
+        kernels.look(self.entries)
+        level = self.entries[kernels.LEVEL]
         self.looks += 1
         if level in self.rows and self.looks < LOOKS:
             self.step = self.rows[level]

@@ -25,6 +25,7 @@ from planning.sifter.partitioners.slabs import equi_depth, uniform_grid
 from planning.sifter.queries import Queries
 from planning.sifter.queries.matching import spread
 
+MANY_PER_REGION = 50  # tuples: what a tree fits of their noise costs less than half of them would
 Partitioner = Callable[[Sample, Parameters], Partition]
 
 PARTITIONERS: Mapping[PartitionerName, Partitioner] = {
@@ -49,12 +50,14 @@ PARTITIONERS: Mapping[PartitionerName, Partitioner] = {
 def divide(sample: FloatArray, definition: Definition[Parameters], asked: Queries) -> Partition:
     """Divide the space into regions from the sample U and the queries.
 
-    With calibration the partitioner sees only one half of U, so that frequencies can be counted on
-    data it has not fitted: every other row, because equal rows are neighbours in U.
+    With calibration and few tuples per region the partitioner sees only one half of U, so that
+    frequencies can be counted on data it has not fitted: every other row, because equal rows are
+    neighbours in U.
     """
     space = Space.of(definition)
     parameters = definition.parameters
-    shown = sample[::2] if parameters.calibrate else sample
+    few = len(sample) < MANY_PER_REGION * parameters.regions
+    shown = sample[::2] if parameters.calibrate and few else sample
     discrete = np.array([axis.kind != "float" for axis in space.axes])
     inside = np.clip(shown, space.low, space.high)
     orders = code_orders(inside, asked, space)

@@ -24,9 +24,9 @@ class Masses(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The multipliers at which a region is valued, and the fairness threshold."""
+    """The bands of multipliers over which a region is valued, and the fairness threshold."""
 
-    inverse: Any  # 1 / lambda, rising
+    bands: Any  # (bands, 2) ends of each
     free: float  # value of a region without queries per unit of frequency
     delta: float
     smallest: int  # points on either side of a cut between points
@@ -73,15 +73,18 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
 
 @njit(cache=True)
 def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
-    """Return the value of a region, summed over the multipliers (see ``cost_tree``)."""
+    """Return the value of a region, averaged over the multipliers (see ``cost_tree``).
+
+    The integral of Delta * max(0, lambda * f - A) / lambda**2 over each band: between its ends this
+    is Delta * f * ln(f / A) and more: how well the region tells data from queries.
+    """
     if free:
         return float(prices.free * frequency)
     total = 0.0
-    for inverse in prices.inverse:
-        surplus = frequency - qos * inverse
-        if surplus <= 0.0:
-            break
-        total += surplus
+    for low, high in prices.bands:
+        if qos < high * frequency:
+            start = max(low, qos / frequency)
+            total += frequency * np.log(high / start) - qos * (1.0 / start - 1.0 / high)
     return float(prices.delta * total)
 
 

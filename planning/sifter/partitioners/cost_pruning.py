@@ -67,12 +67,12 @@ def prune(axis: Any, left: Any, value: Any, regions: int) -> Any:
 
 @njit(cache=True)
 def multipliers(f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float) -> Any:
-    """Read the multiplier at each budget off the exact path of the chosen leaves.
+    """Read the multiplier at each budget, and what is lost, off the exact path of the chosen leaves.
 
     Also returned is the weight of a region without queries: 1 while the group item is
     untouched, delta once it is full.
     """
-    lam, share = np.zeros(needs.size), np.ones(needs.size)
+    lam, share, lost = np.zeros(needs.size), np.ones(needs.size), np.zeros(needs.size)
     members = np.flatnonzero(chosen & ~free)
     open_f = 0.0
     for node in np.flatnonzero(chosen & free):
@@ -97,10 +97,12 @@ def multipliers(f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float
                 weight = (1.0 - delta) * group_f
                 y = min(1.0, need / weight) if weight > 0.0 else 1.0
                 lam[i], share[i] = group, 1.0 - (1.0 - delta) * y
+                lost[i] += group * min(need, weight)
                 need -= weight
                 if need <= 0.0:
                     break
             if j < members.size and ratio[order[j]] < np.inf:
                 lam[i] = ratio[order[j]]
+                lost[i] += ratio[order[j]] * min(need, delta * f[members[order[j]]])
                 need -= delta * f[members[order[j]]]
-    return lam, share
+    return lam, share, lost

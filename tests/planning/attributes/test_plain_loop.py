@@ -80,7 +80,7 @@ def decided(
             idle = still and not due
             if passes and draws is None:
                 excess = min(1.0, (0 if idle else need + wanted) / pace - 0.9)
-                gain = min(6.0, max(-4.0, gain + 2.0 / cycle * excess))
+                gain = min(6.0, max(-4.0, gain + 2.0 / max(cycle, 12) * excess))
             passes &= not idle
             if passes:
                 planned += need + wanted
@@ -111,7 +111,8 @@ def decided(
             if keep[i, j]:
                 period = int(setting.period[0, j])
                 first = n not in entity["age"]
-                entity["age"][n] = (phase + j) % period if first and period > 1 else 0
+                start = phase + (j if setting.band[0, j] < 0 else 0)
+                entity["age"][n] = start % period if first and period > 1 else 0
                 entity["last"][n] = value[n]
             elif n in entity["age"]:
                 entity["age"][n] += 1

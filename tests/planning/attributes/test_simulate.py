@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.attributes import recorded
-from benchmarks.attributes.experiments import window_bytes
+from benchmarks.attributes.experiments import full_bytes, window_bytes
 from benchmarks.attributes.workload import stream
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan, plan_samples
-from planning.attributes.simulate import Trace, drop_tuples, full_bytes, measure, replay
+from planning.attributes.shedder import Shedder
+from planning.attributes.simulate import Trace, drop_tuples, measure, tuples_kept
 from planning.attributes.statistics import build
 
 
@@ -36,9 +37,10 @@ def ratio(split: Any, method: str, load: float) -> float:
     definition = recorded.definition(method=method)
     made = plan(build(train, definition), definition)
     trace = Trace.of(made, test)
-    mine, other = replay(made, trace, load), drop_tuples(made, trace, load)
-    assert window_bytes(mine.bytes, made.window).max() <= made.capacity_bytes(load)
-    assert mine.bytes.sum() <= other.bytes.sum() * 1.001
+    sent = Shedder(made, load).send(trace.batch(0, trace.rows))
+    mine, other = measure(made, trace, sent.keep), drop_tuples(made, trace, load)
+    assert window_bytes(sent.bytes, made.window).max() <= made.capacity_bytes(load)
+    assert sent.bytes.sum() <= other.passed_fraction * full_bytes(made, trace) * 1.001
     return other.loss / mine.loss
 
 
@@ -60,9 +62,11 @@ def test_hold_error_is_counted_by_hand() -> None:
     trace = Trace.of(plan, samples)
     keep = np.zeros((100, 2), dtype=bool)
     keep[::4] = True  # every other report of entity 0, nothing of entity 1
-    result = measure(plan, trace, keep, np.zeros(100, dtype=np.int64))
+    result = measure(plan, trace, keep)
     unit = 2 * np.arange(50.0).var(ddof=1)
     assert result.hold_error[0, 1] == pytest.approx((25 * 1.0 / unit + 50 * 1.0) / 100)
+    assert result.loss == pytest.approx(result.hold_error[0, 1])
+    np.testing.assert_allclose(result.lost[:4], [0.0, 1.0, 1.0 / unit, 1.0])
 
 
 def test_tuple_dropping_keeps_the_fraction_of_every_entity() -> None:
@@ -70,8 +74,9 @@ def test_tuple_dropping_keeps_the_fraction_of_every_entity() -> None:
     plan = planned(samples)
     trace = Trace.of(plan, samples)
     for load in (0.2, 0.5, 0.8, 1.0):
-        sent = drop_tuples(plan, trace, load).bytes.reshape(200, 12) > 0
-        np.testing.assert_allclose(sent.mean(axis=0), load, atol=0.01)
-        assert drop_tuples(plan, trace, load).bytes.sum() == pytest.approx(
-            load * full_bytes(plan, trace), rel=0.01
-        )
+        kept = tuples_kept(trace, load).reshape(200, 12)
+        np.testing.assert_allclose(kept.mean(axis=0), load, atol=0.01)
+        assert drop_tuples(plan, trace, load).passed_fraction == pytest.approx(load, rel=0.01)
+    changing = tuples_kept(trace, (0.25, 1.0)).reshape(200, 12)
+    np.testing.assert_allclose(changing[:100].mean(axis=0), 0.25, atol=0.02)
+    assert changing[100:].all()

@@ -185,6 +185,23 @@ def test_a_limit_cuts_the_least_valuable_items(
     assert again[0].tolist() == again[1].tolist()  # the cut leaves the plan's credits alone
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+def test_weights_make_up_for_what_a_limit_cuts(requests: Plan, keyed: bool):
+    """Of the arcs that are cut in part, what is left stands for the others."""
+    items = ["images"] * 30_000 + ["icons"] * 30_000
+    shedder = Shedder(requests, 0.6)
+    draws = draws_for(len(items)) if keyed else None
+    free = Shedder(requests, 0.6).decide(read(items), draws=draws, weighted=True)
+    done = shedder.decide(read(items), draws=draws, most=free.units - 9000, weighted=True)
+    assert done.weight is not None
+    assert free.weight is not None
+    assert done.cut == 9000
+    assert not done.weight[~done.keep].any()
+    for part in (slice(0, 30_000), slice(30_000, None)):
+        if done.keep[part].any():
+            assert done.weight[part].sum() == pytest.approx(free.weight[part].sum(), rel=0.002)
+
+
 def worths(plan: Plan, setting: dict[str, float]) -> dict[str, float]:
     """Return the loss of throughput when one of 1000 items at each place is missing."""
     network = plan.network

@@ -222,7 +222,7 @@ def test_a_parent_that_lost_its_memory_asks_for_the_whole_table():
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(tree(), ERROR, deadline_s=100) as running:
+    with Cluster(tree(), ERROR, deadline_s=160) as running:
         running.wait_planned()
         yield running
 
@@ -282,6 +282,65 @@ def test_killing_a_process_leaves_the_others_safe(cluster: Cluster):
     assert answer["throughput"] >= (1 - ERROR) * alone - 1e-9
     with pytest.raises(PlanningError, match="does not answer"):
         cluster.status("C")
+
+
+def paced(cluster: Cluster, rates: dict[str, float], count: int) -> list[dict]:
+    """Run control periods as a clock would start them."""
+    answers = []
+    for _ in range(count):
+        time.sleep(0.7)
+        answers.append(cluster.period(rates))
+    return answers
+
+
+def test_servers_that_come_back_rejoin_by_themselves_within_three_periods(cluster: Cluster):
+    """A leaf that is killed and moves to another port, one with a child that is paused, the root.
+
+    Runs after the test above, which has killed C.
+    """
+    rates = {"x": 3.0, "y": 4.0}
+    if cluster.processes["C"].poll() is None:
+        cluster.kill("C")
+        periods(cluster, rates, 2)
+    cluster.restart("C")
+    assert set(paced(cluster, rates, 3)[-1]["loads"]) == set("ABCD")
+    assert cluster.status("A")["down"] == []
+    whole = periods(cluster, rates, 5)[-1]
+    assert max(whole["loads"].values()) <= 1 + 1e-9
+    assert whole["throughput"] >= (1 - ERROR) * optimum(tree(), rates).throughput - 1e-9
+
+    cluster.pause("B")
+    lost = paced(cluster, rates, 3)[-1]
+    assert set(lost["loads"]) == set("AC")
+    assert max(lost["loads"].values()) <= 1 + 1e-9
+    assert cluster.status("A")["down"] == ["B"]
+    cluster.resume("B")
+    assert set(paced(cluster, rates, 3)[-1]["loads"]) == set("ABCD")
+    assert periods(cluster, rates, 4)[-1]["loads"] == pytest.approx(whole["loads"])
+
+    cluster.kill("A")
+    cluster.restart("A")
+    assert set(paced(cluster, rates, 3)[-1]["loads"]) == set("ABCD")
+    assert periods(cluster, rates, 4)[-1]["throughput"] == pytest.approx(whole["throughput"])
+
+
+def test_only_neighbours_are_heard():
+    from planning.fit.dfit.process import Process, Start
+
+    network = tree()
+    process = Process(Start(servers_of(network)["B"], plan_sampling(network, ERROR), deadline_s=60))
+    with pytest.raises(InvalidInput, match="neighbour, got 'C'"):
+        process.alive({"server": "C", "address": "http://nowhere", "life": "1"})
+    first = {"server": "D", "address": "http://here", "life": "1"}
+    assert process.alive(first)["resync"]
+    assert process.children == {"D": "http://here"}
+    child = DFitServer(servers_of(network)["D"], plan_sampling(network, ERROR))
+    process.table({"child": "D", "delta": msgspec.to_builtins(child.delta())})
+    assert not process.alive(first)["resync"]
+    moved = {"server": "D", "address": "http://there", "life": "2"}
+    assert process.alive(moved)["resync"]
+    assert process.alive(moved)["resync"]  # until its table has come
+    assert process.children == {"D": "http://there"}
 
 
 def test_late_tables_never_overload_a_server_twice():

@@ -93,6 +93,20 @@ def test_the_share_that_passes_is_that_of_the_shedder(plan: Plan):
     assert plan.passed_fraction([0.0, 0.0]) == 1.0
 
 
+def test_links_count_in_what_is_affordable_and_what_passes():
+    """A link of half the rate: the plan passes half, although the servers are idle."""
+    document = examples.figure_1().to_document()
+    for operator in document["operators"]:
+        operator["cost"] = 1e-3
+    document["links"] = [{"from": "A", "to": "B", "capacity": 1.0}]
+    plan = plan_network(QueryNetwork.from_document(document))
+    assert plan.affordable([1.0, 1.0]) == pytest.approx(0.5)
+    assert plan.passed_fraction([1.0, 1.0]) == pytest.approx(0.5)
+    assert plan.network.evaluate([1.0, 1.0], plan.at([1.0, 1.0])).feasible
+    for z in (0.1, 0.5, 0.9):
+        assert plan.passed_fraction(z) == pytest.approx(z)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_arcs_that_are_not_nested_are_found(seed: int):
     """The knots tell what a dense scan of loads does."""

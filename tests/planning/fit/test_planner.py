@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.fit.examples import figure_1, figure_7
-from benchmarks.fit.networks import random_network
-from planning.errors import InvalidInput
+from benchmarks.fit.networks import random_network, relative_errors
+from planning.errors import InvalidInput, StatisticsError
 from planning.fit import QueryNetwork, demo, optimum, statistics
 from planning.fit.planner import plan, plan_network, solver_status
 from planning.fit.printed.distributions import Empirical, Exponential
@@ -202,7 +203,7 @@ def test_solver_w_plans_for_the_observed_rates(define, samples):
         workload=Empirical(observed.rates / observed.network.max_rates),
         reference=observed.mean_rates,
     )
-    assert made.to_bytes() == again.to_bytes()
+    assert replace(made, qualities=()).to_bytes() == again.to_bytes()
     busier = Empirical(np.clip(2 * observed.rates / observed.network.max_rates, 0, 1))
     other = plan_network(observed.network, method="solver_w", error=0.2, workload=busier)
     assert other.plan_count != made.plan_count
@@ -223,3 +224,58 @@ def test_the_status_tells_how_near_the_optimum_a_plan_is(define, choice, status)
     definition = define(figure_1(), **choice)
     made = plan_network(figure_1(), **choice, workload=Exponential(0.2, 2))
     assert solver_status(made, definition) == status
+
+
+def test_headroom_holds_the_capacities_in_that_share_of_fresh_periods(define, clean_samples):
+    """Drops for the rates of the period before, at rates that the plan was not made from."""
+    shares = {}
+    for headroom in (0.0, 0.8, 0.95):
+        definition = define(demo.network(), headroom=headroom)
+        seen = statistics.build(clean_samples(definition, 0), definition)
+        made = plan(seen, definition)
+        counts = statistics.period_counts(clean_samples(definition, 7), seen.network)
+        rates = counts / definition.parameters.period_s
+        rates = made.reference.sum() / 0.6 * rates / rates.mean(axis=0).sum()
+        drops = made.at_many(rates[:-1] * made.headroom)
+        used = made.network.evaluate_many(rates[1:], drops).use(made.network).max(axis=1)
+        shares[headroom] = float((used <= 1.0 + 1e-6).mean())
+        assert (made.headroom == 1.0) == (headroom == 0.0)
+    assert shares[0.0] < 0.7
+    assert shares[0.8] > 0.76
+    assert shares[0.95] > 0.93
+
+
+def test_headroom_without_successive_periods_is_refused(define, samples):
+    definition = define(demo.network(), headroom=0.9)
+    even = {n: v[np.asarray(samples["period"]) % 2 == 0] for n, v in samples.items()}
+    with pytest.raises(StatisticsError, match="pairs of successive periods, got 0"):
+        plan(statistics.build(even, definition), definition)
+
+
+def test_the_predicted_quality_is_that_of_rates_that_vary(define, clean_samples):
+    """As a plain loop over fresh rate vectors finds it, each with the optimum of its own."""
+    definition = define(demo.network())
+    made = plan(statistics.build(clean_samples(definition, 0), definition), definition)
+    steady = replace(made, qualities=())
+    fresh = statistics.build(clean_samples(definition, 3), definition).rates
+    use = shedding_program(made.network).use_per_tuple @ fresh.mean(axis=0)
+    for load in (0.3, 0.5, 0.7, 0.9, 1.0):
+        scaled = fresh / (use.max() * load)
+        best = sum(optimum(made.network, rates).throughput for rates in scaled[::5])
+        whole = sum(made.network.evaluate(rates).throughput for rates in scaled[::5])
+        assert made.predicted_quality(load) == pytest.approx(best / whole, abs=0.04)
+    assert steady.predicted_quality(1.0) - made.predicted_quality(1.0) > 0.05
+    assert made.predicted_quality(0.0) == 0.0
+
+
+def test_solver_w_is_as_good_on_fresh_rates_as_planned():
+    network = demo.web()
+    means = np.array([120 * demo.WEB_RATES[i] for i in network.input_ids])
+    seen, fresh = demo.rates(0, 500, means), demo.rates(5, 3000, means)
+    workload = Empirical(np.clip(seen / network.max_rates, 0, 1))
+    for error in (0.02, 0.05):
+        made = plan_network(network, method="solver_w", error=error, workload=workload)
+        points = np.clip(fresh / network.max_rates, 0, 1)
+        errors, overload = relative_errors(made, points)
+        assert errors.sum() / len(points) <= error
+        assert overload <= 1e-9

@@ -83,3 +83,15 @@ def test_rates_outside_the_planned_space_are_solved():
     done = network.evaluate([7.0, 9.0], plan.at([7.0, 9.0]))
     assert done.throughput == pytest.approx(0.6)
     assert done.feasible
+
+
+def test_a_search_in_vain_ends_early():
+    """Thirty inputs on fifty servers: given up after a part of the regions that are allowed."""
+    network = examples.many_servers(30, 50)
+    program = shedding_program(network)
+    with pytest.raises(RegionLimit, match=r"30 inputs has more after (\d{1,3});") as by_time:
+        enumerate_regions(program, 1000)
+    assert "in the time" in str(by_time.value)
+    with pytest.raises(RegionLimit, match=r"fit in 1,000,000 bytes.* after \d{1,2};"):
+        enumerate_regions(program, 5000, 1_000_000)
+    assert plan_network(network, memory_bytes=1_000_000).method == "simplex"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force, sets_of
 from benchmarks.joins.workload import single_values
+from planning.arrays import BoolArray, FloatArray
 from planning.errors import InvalidInput
 from planning.joins.demo import Workload
 from planning.joins.engine import Selection, WindowedJoin
@@ -138,6 +140,128 @@ def test_shedding_gives_a_part_of_the_full_join(seed: int, share: float) -> None
     pairs = set(in_pieces(join, left, right, rng))
     assert pairs <= wanted
     assert join.tally.total[0] <= join.tally.total[6]
+
+
+class PlainOperator:
+    """Figure 3 by lists: basic windows are cut anew for every tuple, fractions by their carries."""
+
+    def __init__(self, windows: Windows, condition: Condition, take: FloatArray, oldest: BoolArray):
+        self.windows, self.condition = windows, condition
+        self.take, self.oldest = take, oldest
+        self.carry = np.zeros(take.shape)
+        self.held: list[list[tuple[float, int, int, int, frozenset[int]]]] = [[], []]
+        self.pairs: list[tuple[int, int]] = []
+        types = take.shape[1]
+        self.hits = np.zeros((2, windows.most, types, types), dtype=np.int64)
+        self.made = np.zeros((2, windows.most, types), dtype=np.int64)
+
+    def push(self, stream: int, time: float, kind: int, number: int, items: frozenset[int]) -> None:
+        i, windows = 1 - stream, self.windows
+        now = int(np.floor((time - windows.origin_s) / windows.basic_window_s))
+        basic: list[list[tuple[float, int, int, int, frozenset[int]]]]
+        basic = [[] for _ in range(windows.counts[i])]
+        for one in self.held[i]:
+            if time - one[0] <= windows.window_s[i]:
+                basic[min(now - one[1], len(basic) - 1)].append(one)
+        for j, stored in enumerate(basic):
+            exact = self.take[i, kind, j] * len(stored) + self.carry[i, kind, j]
+            wanted = len(stored)
+            if self.take[i, kind, j] < 1.0:
+                wanted = min(int(exact), wanted)
+                self.carry[i, kind, j] = min(exact - wanted, 1.0)
+            low = 0 if self.oldest[i, kind, j] else len(stored) - wanted
+            self.made[i, j, kind] += wanted
+            for _, _, other_kind, other, content in stored[low : low + wanted]:
+                left, right = (items, content) if stream == 0 else (content, items)
+                if self._matches(left, right):
+                    self.hits[i, j, kind, other_kind] += 1
+                    self.pairs.append((number, other) if stream == 0 else (other, number))
+        self.held[stream].append((time, now, kind, number, items))
+
+    def _matches(self, left: frozenset[int], right: frozenset[int]) -> bool:
+        if self.condition.kind == "overlap":
+            return len(left & right) >= self.condition.threshold
+        return left <= right if self.condition.kind == "subset" else left == right
+
+
+@pytest.mark.parametrize("types", [1, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_selection_compares_exactly_what_a_plain_loop_does(
+    seed: int, types: int, stream_of: Callable[..., Tuples]
+) -> None:
+    rng = np.random.default_rng([seed, types])
+    windows = Windows((3.0, float(rng.choice([2.0, 4.5]))), 1.0, float(rng.uniform(-1, 1)))
+    condition = Condition("subset") if seed % 3 == 0 else Condition("overlap", 1 + seed % 3)
+    left, right = (stream_of(rng, 150, 6, 4, 15, seed % 2 == 0) for _ in range(2))
+    left, right = (replace(part, kind=part.kind % types) for part in (left, right))
+    shape = (2, types, windows.most)
+    take = rng.choice([0.0, 0.0, 1.0, 1.0, -1.0], shape)
+    take = np.where(take < 0, rng.random(shape), take)
+    take[:, 0] *= seed % 4 > 0  # a type that is compared with nothing
+    oldest = rng.random(shape) < 0.5
+    plain = PlainOperator(windows, condition, take, oldest)
+    stream, rows, batch = merge(left, right)
+    for t, items in enumerate(sets_of(batch)):
+        plain.push(
+            int(stream[t]), float(batch.time[t]), int(batch.kind[t]), int(rows[t]),
+            frozenset(items),
+        )  # fmt: skip
+    for access in ACCESSES:
+        joins = [
+            WindowedJoin(
+                windows, condition, vocabulary=6, access=access, values=np.ones((types, types))
+            )
+            for _ in range(2)
+        ]
+        for join in joins:
+            join.select(Selection.of_fractions(take, oldest))
+        pairs = in_pieces(joins[0], left, right, rng)
+        assert sorted(pairs) == sorted(plain.pairs)
+        at_once = joins[1].push_merged(stream, rows, batch)
+        assert pairs == list(zip(at_once.left.tolist(), at_once.right.tolist(), strict=True))
+        for join in joins:
+            assert np.array_equal(join.tally.hits.sum(axis=0), plain.hits)
+            assert np.array_equal(join.tally.comparisons.sum(axis=0), plain.made)
+            assert join.tally.utility[0] == len(plain.pairs)
+
+
+def test_basic_windows_that_are_not_granted_are_never_touched() -> None:
+    left, right = Workload(vocabulary=20).pair(12, 400, np.random.default_rng(5))
+    windows, condition = Windows((10, 10), 1), Condition("overlap", 2)
+    take = np.zeros((2, 1, 11))
+    take[:, :, [2, 3, 7]] = 1.0
+    found = []
+    for spoilt in (False, True):
+        join = WindowedJoin(windows, condition, vocabulary=20)
+        join.select(Selection.of_fractions(take))
+        early = [part.slice(0, int(np.searchsorted(part.time, 11.0))) for part in (left, right)]
+        join.push_merged(*merge(*early))
+        join.advance_to(11.0)
+        if spoilt:  # tuples of other seconds would now match everything
+            now, capacity = int(join.state.meta[0, 2]), join.state.time.shape[1]
+            for i in range(2):
+                for seq in range(int(join.state.meta[i, 0])):
+                    age = now - int(join.state.epoch[i, seq % capacity])
+                    if age not in (2, 3, 7):
+                        bit = np.uint64(1) << np.uint64(seq % 64)
+                        join.state.bits[i, :, seq % capacity // 64] |= bit
+        late = [
+            part.slice(len(first), int(np.searchsorted(part.time, 12.0)))
+            for part, first in zip((left, right), early, strict=True)
+        ]
+        made = join.push_merged(*merge(*late))
+        found.append((made.left.tolist(), made.right.tolist()))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 1000
+
+
+def test_matches_are_handed_over_in_parts_without_loss() -> None:
+    same = tuples(np.arange(400) / 100, [{1}] * 400)
+    join = WindowedJoin(Windows((5, 5), 1), Condition("equality"), vocabulary=3)
+    matches = join.push_merged(*merge(same, same))
+    assert len(matches) == 400 * 400
+    pairs = np.unique(matches.left * 400 + matches.right)
+    assert pairs.size == 400 * 400
 
 
 def test_the_share_of_comparisons_is_what_was_set() -> None:

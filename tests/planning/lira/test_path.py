@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.lira.greedy import uniform_threshold
 from planning.errors import InvalidInput
 from planning.lira.model import ReductionCurve
 from planning.lira.path import ThrottlerPath
-from planning.lira.printed.greedy import uniform_threshold
 
 amounts = st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]) | st.floats(0, 10), min_size=1, max_size=8)
 

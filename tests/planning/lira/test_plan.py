@@ -79,7 +79,7 @@ def test_throtloop_stops_at_what_the_plan_can_reach(plan):
     falls=st.booleans(),
 )
 def test_the_measured_budget_is_met_exactly(seed, segments, levels, fairness, departure, falls):
-    """Whatever f is: what can be met is met, to the last digit where f falls; nothing ever rises."""
+    """Whatever f is, what can be met is met, and exactly where f falls; no throttler rises."""
     rng = np.random.default_rng(seed)
     f = np.concatenate([[1.0], rng.uniform(0.02, 1.0, segments)])
     f = np.sort(f)[::-1] if falls else f

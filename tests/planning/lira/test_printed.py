@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lira import reading
+from benchmarks.lira.greedy import greedy_increment, increment, uniform_threshold
 from planning.errors import InvalidInput
 from planning.lira.model import ReductionCurve
 from planning.lira.path import ThrottlerPath
-from planning.lira.printed import reading
-from planning.lira.printed.greedy import greedy_increment, increment, uniform_threshold
 from planning.lira.printed.gridreduce import grid_reduce
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from planning.batches import read
 from planning.errors import ArtifactError, InvalidInput
-from planning.lira.plan import Plan
 from planning.lira.kernels import CREDIT, REPORT
-from planning.lira.memory import SHORTEST
-from planning.lira.shedder import SCHEMA, BudgetCorrection, Shedder
+from planning.lira.memory import SHORTEST, BudgetCorrection
+from planning.lira.plan import Plan
+from planning.lira.shedder import SCHEMA, Shedder
 from planning.lira.simulate import in_order, server_view
 from planning.pacing import UNLIMITED
 
@@ -242,7 +242,7 @@ def test_a_load_that_changes_with_every_batch_is_used(city, loads):
 def test_a_load_that_cannot_be_followed_changes_nothing(plan, monkeypatch):
     shedder = Shedder(plan, 0.5)
     before = shedder.setting
-    monkeypatch.setattr(Plan, "at", lambda self, load: 1 / 0)
+    monkeypatch.setattr(Plan, "near", lambda self, load: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         shedder.set_load(0.3)
     with pytest.raises(InvalidInput):

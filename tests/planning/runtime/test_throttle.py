@@ -236,22 +236,47 @@ def test_a_processor_share_holds_although_the_cost_is_not_known():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_predicted_rates_cover_what_comes(seed):
+def test_rates_told_during_a_period_cover_what_comes_in_it(seed):
     """Poisson counts on a slope: two deviations of head room cover about 97 of 100 periods."""
     rng = np.random.default_rng(seed)
     monitor, covered, periods = RateMonitor(head_room=2.0), 0, 200
     for second in range(periods):
-        counts = {"i1": int(rng.poisson(500 + second)), "i2": int(rng.poisson(50))}
+        true = {"i1": 500 + second, "i2": 50}
+        told, came = dict.fromkeys(true, 0.0), dict.fromkeys(true, 0)
+        for hundredth in range(1, 101):
+            counts = {name: int(rng.poisson(rate / 100)) for name, rate in true.items()}
+            load = monitor.before(second + hundredth / 100, counts)
+            told = {name: told[name] + load.get(name, 0.0) / 100 for name in true}
+            came = {name: came[name] + counts[name] for name in true}
         if second > 5:
-            predicted = dict(monitor.load)
-            covered += sum(predicted[name] >= counts[name] for name in counts)
-        monitor.before(second + 0.5, counts)
-        monitor.before(second + 1.0, dict.fromkeys(counts, 0))
+            covered += sum(told[name] >= came[name] for name in true)
     assert covered / (2 * (periods - 6)) > 0.9
-    assert monitor.load["i1"] < 900
+    assert told["i1"] < 900
+
+
+@pytest.mark.parametrize("lasts_s", [0.001, 0.01, 0.3, 1.0, 2.5, 8.0])
+def test_rates_do_not_depend_on_how_long_batches_last(lasts_s):
+    """Also with empty batches in between, as a polling source makes them."""
+    monitor, now = RateMonitor(head_room=0.0), 0.0
+    while now < 40.0:
+        now += lasts_s
+        load = monitor.before(now, {"i1": 3000.0 * lasts_s, "i2": 200.0 * lasts_s})
+        assert monitor.before(now + lasts_s / 3, {"i1": 0, "i2": 0}) == load
+    assert load == pytest.approx({"i1": 3000.0, "i2": 200.0}, rel=1e-6)
+
+
+@pytest.mark.parametrize("lasts_s", [0.01, 0.1])
+def test_a_rate_that_doubles_is_known_within_a_fraction_of_its_period(lasts_s):
+    monitor, now = RateMonitor(head_room=0.0), 0.0
+    for k in range(1000):
+        now += lasts_s
+        load = monitor.before(now, {"i1": (1000 if k < 950 else 2000) * lasts_s})["i1"]
+        if now > 950 * lasts_s + 0.3:
+            assert load > 1850
+    assert load == pytest.approx(2000, rel=0.05)
 
 
 def test_a_burst_counts_before_its_period_is_over():
     monitor = RateMonitor(period_s=10.0)
     monitor.before(0.0, {"i1": 100})
-    assert monitor.before(0.1, {"i1": 5000}) == {"i1": 510.0}
+    assert monitor.before(0.1, {"i1": 5000}) == {"i1": 500.0}  # of a whole period, at least

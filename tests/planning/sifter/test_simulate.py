@@ -44,6 +44,47 @@ def test_evaluate_beats_random_dropping_at_every_load(scene):
     assert outcomes == again
 
 
+def test_queries_only_drops_what_nobody_wants_first(scene):
+    asked, points = queries.of(scene.definition), scene.fresh[:4000]
+    bench = Bench(points, asked)
+    pairs = ((asked.low[:, None] <= points) & (points < asked.high[:, None])).all(axis=2)
+    wanted = pairs.any(axis=0)
+    assert 0.03 < wanted.mean() < 0.5
+    for load in (0.02, 0.5, 0.97):
+        keep, due = bench.thinned(load, wanted_first=True), round(load * 4000)
+        assert keep.sum() == bench.thinned(load).sum() == due
+        assert (keep & wanted).sum() == min(due, wanted.sum())
+    assert bench.quality(bench.thinned(0.97, True), 0.97) == pytest.approx(1.0)
+
+
+def test_a_load_that_changes_is_tried_stretch_by_stretch(scene):
+    plan, schedule = scene.plan(), (0.2, 1.0, 0.6, 0.6)
+    (outcome,) = simulate.evaluate(
+        plan, scene.columns(scene.fresh), scene.definition, [schedule]
+    )
+    assert (outcome.load, outcome.schedule, outcome.by_size) == (0.6, schedule, {})
+    assert outcome.passed_fraction == pytest.approx(0.6, abs=0.005)
+    assert outcome.quality > outcome.random_quality + 4 * outcome.noise
+    quarter = len(scene.fresh) // 4
+    bench = Bench(scene.fresh, queries.of(scene.definition))
+    shares = bench.thinned(schedule).reshape(4, quarter).mean(axis=1)
+    assert shares.tolist() == pytest.approx([0.2, 1.0, 0.6, 0.6], abs=0.02)
+
+
+def test_noise_is_the_standard_error_of_a_difference(scene):
+    """Compare with the spread of the same difference over many independent streams."""
+    asked, plan = queries.of(scene.definition), scene.plan()
+    differences, stated = [], []
+    for seed in range(60):
+        scene.workload.rng = np.random.default_rng(seed)
+        points = scene.workload.tuples(2000)
+        bench = Bench(points, asked)
+        keep, other = Shedder(plan, 0.4).offer(points), bench.thinned(0.4)
+        differences.append(bench.quality(keep, 0.4) - bench.quality(other, 0.4))
+        stated.append(bench.noise(keep, other, 0.4))
+    assert 0.6 < np.mean(stated) / np.std(differences, ddof=1) < 1.6
+
+
 def test_a_slope_above_one_can_make_a_quality_negative(make, rng):
     definition = make([{"ranges": {"x": [0, 1]}, "qos_slope": 2.0}], {"regions": 4})
     columns = {"x": rng.random(1000), "y": rng.random(1000)}

@@ -11,7 +11,7 @@ import pytest
 
 from planning.artifacts import Store, TrustedKeys
 from planning.errors import StoreError
-from planning.families import family
+from planning.families import Outcome, family
 from planning.home import Home
 from planning.stages import gate, local, publish, solve
 from planning.stages.run import Run
@@ -68,6 +68,88 @@ def test_a_plan_that_passes_more_than_its_load_is_refused(
     verdict = gate.gate(home, run)
     assert verdict["decision"] == "refuse"
     assert "at load 0.3 it passes 0.400 of the held-out samples" in verdict["reason"]
+
+
+def outcome(load: float, quality: float, **more: Any) -> Outcome:
+    return Outcome(load, 0.8, quality, 0.5, load, 10_000, **more)
+
+
+def judged(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch, *outcomes: Outcome
+) -> dict[str, Any]:
+    """Return the verdict on a plan that does so."""
+    home, run = planned
+    simulate = family("sifter").room("simulate")
+    monkeypatch.setattr(simulate, "evaluate", lambda *_: outcomes)
+    return gate.gate(home, run)
+
+
+def test_a_plan_is_judged_at_every_load_not_on_the_average(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = judged(planned, monkeypatch, outcome(0.3, 0.9), outcome(0.7, 0.45))
+    assert verdict["decision"] == "refuse"
+    assert verdict["reason"] == (
+        "at load 0.7 it loses 0.5500 on held-out samples, random dropping only 0.5000"
+    )
+    changing = replace(outcome(0.5, 0.45), schedule=(0.3, 0.7))
+    verdict = judged(planned, monkeypatch, outcome(0.3, 0.9), changing)
+    assert verdict["reason"].startswith("while the load changes it loses 0.5500")
+
+
+def test_a_plan_must_beat_the_strongest_simple_alternative(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = outcome(0.5, 0.6, baselines={"one delta": 0.7, "weaker": 0.2})
+    verdict = judged(planned, monkeypatch, behind)
+    assert verdict["decision"] == "refuse"
+    assert verdict["reason"].endswith("one delta only 0.3000")
+    # As far as chance goes, the difference may be nothing.
+    verdict = judged(planned, monkeypatch, replace(behind, noise=0.03))
+    assert verdict["decision"] == "publish"
+
+
+def test_a_plan_that_loses_everything_is_refused_although_so_does_random_dropping(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = replace(outcome(0.5, 0.0), random_quality=0.0)
+    verdict = judged(planned, monkeypatch, nothing, replace(nothing, load=0.7))
+    assert verdict["decision"] == "refuse"
+    assert verdict["reason"] == "its quality on held-out samples is 0 at every load"
+
+
+def test_a_plan_that_is_worse_than_the_published_one_at_one_load_is_refused(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run = planned
+    judged(planned, monkeypatch, outcome(0.3, 0.8), outcome(0.7, 0.8))
+    publish.publish(home, run, created_at=NOW)
+    turns = iter([(outcome(0.3, 0.99), outcome(0.7, 0.7)), (outcome(0.3, 0.8), outcome(0.7, 0.8))])
+    monkeypatch.setattr(family("sifter").room("simulate"), "evaluate", lambda *_: next(turns))
+    verdict = gate.gate(home, run)
+    assert verdict["decision"] == "refuse"
+    assert verdict["reason"] == (
+        "at load 0.7 it loses 0.3000 on held-out samples, the published version 1 only 0.2000"
+    )
+
+
+def test_what_people_should_know_goes_with_the_plan(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run = planned
+    candidate = run.read("candidate")
+    run.write("candidate", {**candidate, "warnings": ["9 regions instead of 48"]})
+    uneven = outcome(0.5, 0.6, by_size={"1": 0.6, "20000": 0.55})
+    warnings = judged(planned, monkeypatch, uneven)["warnings"]
+    assert warnings[0] == "9 regions instead of 48"
+    assert "0.800 for 0.600" in warnings[1]
+    assert "0.600 at 1, 0.550 at 20000" in warnings[2]
+    publish.publish(home, run, created_at=NOW)
+    published = Store(home.plans, TrustedKeys.load(home.keys)).load("ticks")
+    assert list(published.manifest.gate.warnings) == warnings
+    # What was measured is promised, and the model is moved by what it missed there.
+    assert published.promised(0.5, 0.8) == pytest.approx((0.6, 0.575, 0.625))
+    assert published.promised(0.5, 0.9).quality == pytest.approx(0.7)
 
 
 def test_a_damaged_published_plan_does_not_stop_the_next_one(planned: tuple[Home, Run]) -> None:

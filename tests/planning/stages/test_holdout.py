@@ -75,12 +75,19 @@ def test_the_newest_share_of_every_part_is_what_was_asked_for(parts: int) -> Non
     assert stretches == parts
 
 
-@pytest.mark.parametrize("times", [[5.0] * 8, [np.nan] * 8])
-def test_without_times_that_differ_the_last_rows_of_every_file_are_held_out(times: Any) -> None:
-    columns: Columns = {"t": np.array(times)}
-    holdout = Holdout(0.25, (), "t", 1)
-    held = holdout.chosen(columns, landed(4, 4), holdout.times_of(columns["t"]))
+def test_without_a_clock_the_last_rows_of_every_file_are_held_out() -> None:
+    held = Holdout(0.25, (), None, 1).chosen({"v": np.arange(8.0)}, landed(4, 4), None)
     assert held.tolist() == [False, False, False, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("times", "shortest"), [([5.0] * 800, 0.0), ([np.nan] * 800, 0.0), (np.arange(800.0), 201.0)]
+)
+def test_without_stretches_of_time_any_row_may_be_held_out(times: Any, shortest: float) -> None:
+    columns: Columns = {"t": np.array(times)}
+    holdout = Holdout(0.25, (), "t", 1, shortest)
+    held = holdout.chosen(columns, landed(800), holdout.times_of(columns["t"]))
+    assert held.tolist() == ANY.chosen(columns, landed(800), None).tolist()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 The reference that the compiled version (:mod:`planning.lira.printed.gridreduce`) is tested and
 timed against, and therefore separate code. Deviations from the paper are those named there and in
-:mod:`planning.lira.printed.greedy`, whose plain form it uses.
+:mod:`benchmarks.lira.greedy`, whose plain form it uses.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import heapq
 import math
 from dataclasses import dataclass
 
+from benchmarks.lira.greedy import increment, uniform_threshold
 from planning.lira.model import ReductionCurve
-from planning.lira.printed.greedy import increment, uniform_threshold
 
 
 @dataclass(slots=True)
