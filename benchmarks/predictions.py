@@ -1,8 +1,9 @@
 """Do promises hold? A plan is published from one stretch of a stream and tried on the next.
 
-From the demo streams and every recorded one, batches are taken at several places. Each goes through
-the whole pipeline; what the published version promises at five loads is compared with what it
-achieves on the batch that follows, which nothing has seen.
+From the demo streams and every recorded one, batches are taken at several places. A part of each is
+put aside: rows, or objects, that nothing sees. The rest goes through the whole pipeline; what the
+published version promises at five loads is compared with what it achieves on the part put aside,
+and on the batch that follows. Where the order of rows matters, only the latter can be tried.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,21 @@ from upath import UPath
 
 from benchmarks import datasets
 from planning import families
-from planning.arrays import Columns
+from planning.arrays import BoolArray, Columns
 from planning.console import print_table
 from planning.demos import land_batch
 from planning.errors import InvalidInput
 from planning.examples import demo_definition
 from planning.home import Home
 from planning.samples import in_domain, read_columns, take, typed
+from planning.sampling import in_holdout, stable_keys
 from planning.stages import collect, gate, local, publish, solve
 from planning.streams import StreamDefinition, parse
 
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SHARE = 0.95
 BATCHES = 4
+ASIDE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Kept:
 
     stream: str
     batch: int
+    following: bool  # on the next batch, or on what was put aside of the same one
     load: float
     promised: float
     low: float
@@ -78,12 +82,14 @@ def streams(family: str, quick: bool = False) -> Iterator[Stream]:
 
 
 def trials(stream: Stream) -> Iterator[Kept]:
-    """Publish from each batch, and try each version on the batch that follows."""
-    evaluate = families.family(stream.definition.family).room("simulate").evaluate
+    """Publish from each batch, and try each version on what it has not seen."""
+    definition = stream.definition
+    evaluate = families.family(definition.family).room("simulate").evaluate
     with tempfile.TemporaryDirectory() as folder:
-        for k, (planned, fresh) in enumerate(stream.batches):
+        for k, (batch, following) in enumerate(stream.batches):
             home = Home.at(f"{folder}/{k}")
-            land_batch(home.resolve(stream.definition.landing), 0, planned)
+            aside = _aside(batch, stream.definition)
+            land_batch(home.resolve(stream.definition.landing), 0, take(batch, ~aside))
             run = collect.collect(home, stream.definition, "only")
             for stage in (local.validate, local.statistics, solve.solve):
                 stage(run)
@@ -91,29 +97,46 @@ def trials(stream: Stream) -> Iterator[Kept]:
             gate.gate(home, run, force=True)
             publish.publish(home, run, created_at="2026-01-02T03:04:05Z")
             published = home.store().load(stream.definition.stream)
-            clean = take(typed(fresh, stream.definition), in_domain(fresh, stream.definition))
-            for outcome in evaluate(published.plan, clean, run.definition(), LOADS):
-                promise = published.promised(outcome.load, outcome.predicted_quality)
-                name, best = outcome.strongest
-                yield Kept(
-                    stream.name, k, outcome.load, promise.quality, promise.low or 0.0,
-                    promise.high or 0.0, outcome.quality, outcome.random_quality, name, best,
-                    honest["decision"],
-                )  # fmt: skip
+            unseen = {False: take(batch, aside), True: following}
+            for later, columns in unseen.items():
+                if not later and not aside.any():
+                    continue
+                clean = take(typed(columns, definition), in_domain(columns, definition))
+                for outcome in evaluate(published.plan, clean, run.definition(), LOADS):
+                    promise = published.promised(outcome.load, outcome.predicted_quality)
+                    name, best = outcome.strongest
+                    yield Kept(
+                        stream.name, k, later, outcome.load, promise.quality, promise.low or 0.0,
+                        promise.high or 0.0, outcome.quality, outcome.random_quality, name, best,
+                        honest["decision"],
+                    )  # fmt: skip
+
+
+def _aside(batch: Columns, definition: StreamDefinition) -> BoolArray:
+    """Return which rows nothing may see; none where the order of rows matters."""
+    rows = np.arange(len(next(iter(batch.values()))))
+    by = [np.asarray(batch[name]) for name in definition.gate.holdout_by] or [rows]
+    if definition.gate.holdout_from == "end":
+        return np.zeros(len(rows), dtype=np.bool_)
+    return ~in_holdout(stable_keys(by), 1.0 - ASIDE)
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
     """Return the bar: how many promises were kept."""
-    kept = [k for f in families.NAMES for s in streams(f, quick) for k in trials(s)]
-    good = sum(k.kept for k in kept)
-    return [
-        {
-            "bar": f"promised quality ± 0.025 holds on the next batch, {len(kept)} (stream, load)",
-            "required": f"at least {SHARE:.0%}",
-            "measured": f"{good / len(kept):.1%}",
-            "met": good >= SHARE * len(kept),
-        }
-    ]
+    every = [k for f in families.NAMES for s in streams(f, quick) for k in trials(s)]
+    rows = []
+    for following, what in ((False, "unseen rows or objects of the stretch"), (True, "next batch")):
+        kept = [k.kept for k in every if k.following == following]
+        share = sum(kept) / len(kept)
+        rows.append(
+            {
+                "bar": f"promised quality ± 0.025 holds on the {what}, {len(kept)} (stream, load)",
+                "required": f"at least {SHARE:.0%}",
+                "measured": f"{share:.1%}",
+                "met": share >= SHARE,
+            }
+        )
+    return rows
 
 
 def _demo(family: str) -> Stream:
@@ -322,18 +345,20 @@ def main() -> None:
     every = []
     for family in wanted:
         for stream in streams(family):
-            every += [replace(k) for k in trials(stream)]
+            every += list(trials(stream))
     print_table(
-        ["stream", "batch", "load", "promised", "achieved", "kept", "random", "strongest", "gate"],
+        ["stream", "batch", "on", "load", "promised", "achieved", "kept", "random", "strongest",
+         "gate"],
         [
-            [k.stream, k.batch, k.load, f"{k.promised:.3f}", f"{k.achieved:.3f}",
-             "yes" if k.kept else "NO", f"{k.random:.3f}", f"{k.strongest} {k.best:.3f}",
+            [k.stream, k.batch, "next batch" if k.following else "unseen", k.load,
+             f"{k.promised:.3f}", f"{k.achieved:.3f}", "yes" if k.kept else "NO", f"{k.random:.3f}", f"{k.strongest} {k.best:.3f}",
              k.decision]
             for k in every
         ],
     )  # fmt: skip
-    good = sum(k.kept for k in every)
-    print(f"{good} of {len(every)} promises kept ({good / max(len(every), 1):.1%})")
+    for following, what in ((False, "unseen parts of the stretch"), (True, "next batches")):
+        kept = [k.kept for k in every if k.following == following]
+        print(f"{sum(kept)} of {len(kept)} promises kept on {what}")
     behind = [k for k in every if k.achieved < k.best - 0.002]
     print(f"behind the strongest simple alternative in {len(behind)} of {len(every)}")
 

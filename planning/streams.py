@@ -115,8 +115,9 @@ class StreamDefinition(Section):
         unknown = sorted(set(self.gate.holdout_by) - set(self.sample_columns))
         if unknown:
             allowed = f"columns of the samples ({', '.join(self.sample_columns)})"
-            at = ("gate", "holdout_by")
-            raise Mistake("gate.holdout_by", allowed, ", ".join(unknown), at=at)
+            raise Mistake(
+                "gate.holdout_by", allowed, ", ".join(unknown), at=("gate", "holdout_by")
+            )
         return self
 
     def _check_queries(self) -> None:

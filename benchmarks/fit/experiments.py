@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fit import examples
+from benchmarks.fit.program import NetworkProgram
+from benchmarks.fit.quadtrees import converge, expected_error
 from benchmarks.fit.recorded import requests, web_rates
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput
@@ -23,10 +25,10 @@ from planning.fit.network import QueryNetwork
 from planning.fit.path.regions import enumerate_regions
 from planning.fit.planner import optimum
 from planning.fit.printed import cfit, quadtree
+from planning.fit.printed.comparison import Comparison, compare
 from planning.fit.printed.distributions import Empirical, Exponential
-from planning.fit.program import NetworkProgram
-from planning.fit.simplex.shedding import SheddingProgram, shedding_program
-from planning.fit.simulate import Comparison, compare, measure
+from planning.fit.program import SheddingProgram, shedding_program
+from planning.fit.simulate import measure
 
 MEAN_PER_LAMBDA = 0.03
 """Mean rate, as a share of the highest, per unit of the paper's lambda (see Exponential)."""
@@ -122,7 +124,7 @@ def load_distribution(error: float = 0.05) -> list[tuple[Any, ...]]:
         )
         solver_s, solver = timed(quadtree.build, program, error, repeats=REPEATS)
         fit_s, fit = timed(cfit.build, network, error, repeats=REPEATS)
-        target = quadtree.expected_error(solver, workload)
+        target = expected_error(solver, workload)
         weighted_s, weighted = timed(quadtree.build, program, target, workload=workload)
         regions = enumerate_regions(program).plan_count
         rows.append(
@@ -206,7 +208,7 @@ def convergence(seconds: float) -> dict[int, list[tuple[float, float, int]]]:
     for inputs in (2, 4, 8):
         workload = Exponential(3 * MEAN_PER_LAMBDA, inputs)
         program = shedding_program(examples.wide(inputs))
-        paths[inputs] = quadtree.converge(program, workload, seconds)
+        paths[inputs] = converge(program, workload, seconds)
     return paths
 
 

@@ -9,17 +9,17 @@ import numpy as np
 from benchmarks.fit import examples
 from benchmarks.fit.cluster import Cluster
 from benchmarks.fit.networks import MEAN
+from benchmarks.fit.quadtrees import expected_error
 from benchmarks.fit.recorded import web_rates
 from benchmarks.rows import Row, row
 from planning.fit.dfit.chains import chain_bound
 from planning.fit.dfit.controller import DFitServer
 from planning.fit.dfit.sampling import plan_sampling
 from planning.fit.dfit.servers import servers_of
+from planning.fit.printed.comparison import compare
 from planning.fit.printed.distributions import Exponential
 from planning.fit.printed.quadtree import build as build_tree
-from planning.fit.printed.quadtree import expected_error
-from planning.fit.simplex.shedding import shedding_program
-from planning.fit.simulate import compare
+from planning.fit.program import shedding_program
 
 
 def moved_share(

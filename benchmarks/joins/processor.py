@@ -1,12 +1,12 @@
 """Output under a share of the processor: the plan on the real engine beside random dropping.
 
 Both run the same engine. Random dropping takes its best form: tuples are dropped before they are
-inserted, at no cost. Its output at exactly the time that the plan took is read off two runs, one a
-little shorter and one a little longer. The runs take turns, and ratios are medians over repeats.
+inserted, at no cost. Its output per second is that of two runs, one a little shorter and one a
+little longer than the plan's. The runs take turns, and ratios are medians over repeats.
 
-The bound follows from the cost model T = a · tuples + c · comparisons, measured in the same run:
-the linear program knows the streams and spends what tuples leave over on the best comparisons, and
-random dropping keeps the share s of the tuples with a · s + c · s² = T.
+The bound follows from the cost model T = a · tuples + c · comparisons + e · matches, fitted to the
+same runs: the linear program knows the streams and spends what tuples leave over on the best
+comparisons, and random dropping keeps the share s of the tuples with a · s + (c + e) · s² = T.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import bisect, nnls
 
 from benchmarks.joins.scene import Scene, best_value
 from benchmarks.joins.workload import Workload
@@ -51,6 +53,15 @@ SETTINGS = (
 )
 
 
+class Run(NamedTuple):
+    """What a run took and found, after the windows were full."""
+
+    seconds: float
+    matches: int
+    compared: int
+    tuples: int
+
+
 @dataclass(frozen=True)
 class Gain:
     """Output over that of random dropping in the same time: measured, and bounds on it."""
@@ -59,7 +70,8 @@ class Gain:
     kept: float  # share of the complete output
     dropped: float  # the same of random dropping
     bound: float  # by the cost model
-    free: float  # if tuples cost nothing by themselves
+    free: float  # if only comparisons cost anything
+    costs: tuple[float, ...]  # of tuples, comparisons and matches, shares of the complete join's
 
     @property
     def ratio(self) -> float:
@@ -82,16 +94,16 @@ class Trial:
         self.plan: Plan = plan if setting.known else replace(plan, vocabulary=None)
         Shedder(self.plan).push_pair(*(part.slice(0, 10) for part in self.streams))  # compile
 
-    def run(self, streams: Streams, load: float = 1.0) -> tuple[float, int]:
-        """Join at a fixed load; return processor seconds and matches."""
+    def run(self, streams: Streams, load: float = 1.0) -> Run:
+        """Join at a fixed load."""
         return _joined(Shedder(self.plan, load, adapt=False), streams)
 
-    def planned(self, seconds: float) -> tuple[float, int]:
+    def planned(self, seconds: float) -> Run:
         """Join within a budget of processor time."""
         share = min(seconds / self.scene.seconds, 1.0)
         return _joined(Shedder(self.plan, cpu_share=share), self.streams)
 
-    def random(self, kept: float) -> tuple[float, int]:
+    def random(self, kept: float) -> Run:
         """Join what random dropping leaves: this share of each stream."""
         left, right = (simulate.thinned(part, kept**2) for part in self.streams)
         return self.run((left, right))
@@ -106,15 +118,29 @@ class Trial:
         hits, made = self.scene.full
         return best_value(hits, made, self.scene.values, comparisons) / float(hits.sum())
 
+    def best_within(self, time: float, comparison: float, match: float) -> float:
+        """Return the same within a time, at costs of all comparisons and of all matches."""
 
-def _joined(shedder: Shedder, streams: Streams) -> tuple[float, int]:
+        def missing(share: float) -> float:
+            return comparison * share + match * self.best(share * self.possible) - time
+
+        if missing(1.0) <= 0.0:
+            return 1.0
+        return 0.0 if time <= 0.0 else self.best(float(bisect(missing, 0.0, 1.0)) * self.possible)
+
+
+def _joined(shedder: Shedder, streams: Streams) -> Run:
     """Fill the windows, then measure."""
     cuts = [int(np.searchsorted(part.time, WARM_UP_S)) for part in streams]
     shedder.push_pair(*(part.slice(0, cut) for part, cut in zip(streams, cuts, strict=True)))
-    before = shedder.counters.busy_s
-    rest = (part.slice(cut, len(part)) for part, cut in zip(streams, cuts, strict=True))
+    before = shedder.counters
+    rest = [part.slice(cut, len(part)) for part, cut in zip(streams, cuts, strict=True)]
     matches = len(shedder.push_pair(*rest))
-    return shedder.counters.busy_s - before, matches
+    after = shedder.counters
+    return Run(
+        after.busy_s - before.busy_s, matches, after.compared - before.compared,
+        after.offered - before.offered,
+    )  # fmt: skip
 
 
 def kept_for(time: float, per_tuple: float) -> float:
@@ -125,26 +151,36 @@ def kept_for(time: float, per_tuple: float) -> float:
     >>> round(kept_for(0.36, 0.0), 6), kept_for(1.0, 0.3), round(kept_for(0.3, 0.5), 6)
     (0.6, 1.0, 0.421954)
     """
-    rest = 1.0 - per_tuple
-    if rest <= 0.0:
-        return time
-    return (float(np.sqrt(per_tuple**2 + 4.0 * rest * time)) - per_tuple) / (2.0 * rest)
+    root = float(np.sqrt(per_tuple**2 + 4.0 * (1.0 - per_tuple) * time))
+    return 2.0 * time / (per_tuple + root)
 
 
-def gain(trial: Trial, share: float, full: tuple[float, int], idle_s: float) -> Gain:
+def costs_of(runs: list[Run], full: Run) -> tuple[float, ...]:
+    """Costs of tuples, comparisons and matches by non-negative least squares, in shares."""
+    table = np.array(
+        [
+            [one.tuples / full.tuples, one.compared / full.compared, one.matches / full.matches]
+            for one in runs
+        ]
+    )
+    found, _ = nnls(table, np.array([one.seconds / full.seconds for one in runs]))
+    return tuple(found.tolist())
+
+
+def gain(trial: Trial, share: float, full: Run, idle: Run) -> Gain:
     """Give the plan and random dropping the same processor time."""
-    full_s, matches = full
-    ours_s, ours = trial.planned(share * full_s)
-    time, per_tuple = ours_s / full_s, min(idle_s / full_s, 1.0)
-    start = kept_for(time, per_tuple)
-    runs = [trial.random(min(1.0, start * factor)) for factor in (0.94, 1.06)]
-    (below_s, below), (above_s, above) = runs
-    slope = (above - below) / (above_s - below_s) if above_s > below_s else 0.0
-    dropped = below + slope * (ours_s - below_s)
-    left = max(time - per_tuple, 0.0) / max(1.0 - per_tuple, 1e-9)
-    bound = trial.best(left * trial.possible) / start**2
+    ours = trial.planned(share * full.seconds)
+    time = ours.seconds / full.seconds
+    start = kept_for(time, min(idle.seconds / full.seconds, 1.0))
+    below, above = (trial.random(min(1.0, start * factor)) for factor in (0.94, 1.06))
+    per_second = (below.matches + above.matches) / (below.seconds + above.seconds)
+    dropped = per_second * ours.seconds
+    a, c, e = costs_of([full, idle, ours, below, above], full)
+    best = trial.best_within(time - a, c, e)
+    kept = kept_for(time / (a + c + e), a / (a + c + e))
     free = trial.best(time * trial.possible) / time
-    return Gain(time, ours / matches, dropped / matches, bound, free)
+    matched = ours.matches / full.matches
+    return Gain(time, matched, dropped / full.matches, best / kept**2, free, (a, c, e))
 
 
 def gains(setting: Setting, quick: bool) -> list[list[Gain]]:
@@ -153,8 +189,8 @@ def gains(setting: Setting, quick: bool) -> list[list[Gain]]:
     rounds = []
     for _ in range(1 if quick else 3):
         full = trial.run(trial.streams)
-        idle_s, _ = trial.run(trial.streams, 0.0)
-        rounds.append([gain(trial, share, full, idle_s) for share in SHARES])
+        idle = trial.run(trial.streams, 0.0)
+        rounds.append([gain(trial, share, full, idle) for share in SHARES])
     return [list(of_share) for of_share in zip(*rounds, strict=True)]
 
 
@@ -172,13 +208,14 @@ def _row(setting: Setting, share: float, measured: list[Gain]) -> Row:
         return median(what(one) for one in measured)
 
     ratio = middle(lambda one: one.ratio)
+    a, c, e = (middle(lambda one, k=k: one.costs[k]) for k in range(3))  # type: ignore[misc]
     text = (
         f"{ratio:.2f} × ({min(one.ratio for one in measured):.2f} to "
         f"{max(one.ratio for one in measured):.2f}): {middle(lambda one: one.kept):.2f} of the "
         f"output in {middle(lambda one: one.share):.2f} of the time, random dropping "
         f"{middle(lambda one: one.dropped):.2f}; the measured cost model allows "
-        f"{middle(lambda one: one.bound):.2f} ×, and {middle(lambda one: one.free):.2f} × if "
-        "tuples cost nothing by themselves"
+        f"{middle(lambda one: one.bound):.2f} × (tuples {a:.2f}, comparisons {c:.2f}, matches "
+        f"{e:.2f} of the time), and {middle(lambda one: one.free):.2f} × if only comparisons cost"
     )
     bar = f"output over random dropping's at {share:g} of the processor time: {setting.name}"
     return row(bar, f"≥ {AIM}", text, ratio >= AIM)

@@ -28,7 +28,7 @@ import numpy as np
 from planning import streams
 from planning.arrays import FloatArray
 from planning.console import print_table
-from planning.sifter import planner, simulate, statistics
+from planning.sifter import planner, queries, simulate, statistics
 from planning.sifter.parameters import Parameters
 
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -102,8 +102,10 @@ def rows(name: str, stream: Stream) -> list[list[str]]:
             name,
         ).of(Parameters)
         plan = planner.plan(statistics.build(seen, definition), definition)
+        bench = simulate.Bench(plan.space.matrix(fresh), queries.of(definition))
         for outcome in simulate.evaluate(plan, fresh, definition, LOADS):
-            others = {"random": outcome.random_quality, **outcome.baselines}
+            only = bench.quality(bench.thinned(outcome.load, wanted_first=True), outcome.load)
+            others = {"random": outcome.random_quality, "queries only": only}
             best = max({"plan": outcome.quality, **others}.items(), key=lambda item: item[1])[0]
             values = [outcome.quality, *others.values(), outcome.noise]
             shown = [f"{value:.3f}" for value in values]

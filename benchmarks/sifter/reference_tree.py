@@ -183,7 +183,9 @@ class Grower:
             count += 1
         return nodes
 
-    def _offer(self, waiting: Any, nodes: Any, number: int, band: Any, g: Any, delta: float) -> None:
+    def _offer(
+        self, waiting: Any, nodes: Any, number: int, band: Any, g: Any, delta: float
+    ) -> None:
         """Find the node's best cut and queue it by its gain."""
         node = nodes[number]
         if node.free or not node.rows.size:
@@ -215,7 +217,7 @@ class Grower:
 
 
 def _values(f: Any, a: Any, free: Any, band: Any, g: Any, delta: float) -> FloatArray:
-    """Return the value of regions, averaged over the band, each multiplier scaled to count alike."""
+    """Return the value of regions, averaged over the band; every multiplier counts alike."""
     a = np.where(free, 0.0, a)
     surplus = f[:, None] - a[:, None] / band
     queried = delta * np.maximum(surplus, 0.0) + g * (1.0 - delta) * surplus

@@ -91,15 +91,15 @@ class Scene:
         return planner.plan(made, definition)
 
     def random_loss(self, z: float) -> float:
-        """Return the expected 1 - V* of random dropping: queries without matches lose nothing."""
-        return (1.0 - z) * float(self.queries.coefficient[self.bench.matches > 0].sum())
+        """Return the expected 1 - V* of random dropping."""
+        return (1.0 - z) * float(self.queries.coefficient.sum())
 
     def losses(self, plan: Plan, loads: Sequence[float]) -> FloatArray:
         """Return the loss at each load over random dropping's."""
         lost = []
         for z in loads:
             keep = Shedder(plan, z, correct=False).offer(self.fresh)
-            loss = 1.0 - self.bench.quality(keep, z)
+            loss = 1.0 - self.bench.quality(keep, z, self.bench.elsewhere(plan, z))
             lost.append(loss / self.random_loss(z))
         return np.array(lost)
 

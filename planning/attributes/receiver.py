@@ -199,15 +199,3 @@ def _plain(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype.kind in "fiu":
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
     return values
-
-
-def present_bits(column: Any, attributes: int) -> BoolArray:
-    """Return which attributes were sent, one row per tuple, from the ``_present`` of Arrow tables.
-
-    Bit j is attribute j of the plan, so that a value sent as null differs from one not sent.
-    """
-    rows = [np.frombuffer(value, dtype=np.uint8) for value in column.to_pylist()]
-    if not rows:
-        return np.zeros((0, attributes), dtype=np.bool_)
-    bits = np.unpackbits(np.array(rows), axis=1, bitorder="little")
-    return bits[:, :attributes].astype(np.bool_)

@@ -12,7 +12,7 @@ from planning.arrays import Columns, FloatArray
 from planning.fit.demo import web
 from planning.fit.network import QueryNetwork
 from planning.fit.plan import Plan
-from planning.fit.simulate import METHODS, Comparison, compare
+from planning.fit.printed.comparison import METHODS, Comparison, compare
 from planning.fit.statistics import period_counts
 
 if TYPE_CHECKING:

@@ -228,19 +228,6 @@ class Plan:
             raise InvalidInput(f"server must be one of {', '.join(servers)}, got {server}")
         return np.array([float(server in (None, place)) for place in self._places])
 
-    def server_drops(self, load: float | Rates) -> dict[str, dict[str, float]]:
-        """Return the drops that each server applies (Plan Implementation, Section 4).
-
-        Arcs are dropped where their stream is made, so that dropped tuples are not sent; arcs of
-        inputs where they enter.
-        """
-        drops: dict[str, dict[str, float]] = {n.id: {} for n in self.network.nodes}
-        for arc, fraction in self.at(load).items():
-            place = self._places[self.network.arc_index[arc]]
-            if place is not None:
-                drops[place][arc] = fraction
-        return drops
-
     @property
     def plan_count(self) -> int:
         """How many regions, cells or rows are stored; 0 when the simplex answers."""

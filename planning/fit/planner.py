@@ -1,12 +1,12 @@
 """From statistics (or a network) to a plan, by the method the definition names.
 
-``optimum`` is the best plan at a single rate vector, by the warm simplex, GLOP or HiGHS.
+``optimum`` is the best plan at a single rate vector.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from planning.fit.path.regions import enumerate_regions
 from planning.fit.plan import METHODS, Plan
 from planning.fit.printed import cfit, quadtree
 from planning.fit.printed.distributions import Distribution, Empirical
-from planning.fit.simplex.shedding import shedding_program
+from planning.fit.program import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from planning.fit.parameters import Parameters
     from planning.fit.statistics import Statistics
 
-Solver = Literal["simplex", "glop", "highs"]
 PROBES = 500
 QUALITIES = 41
 HEADROOM_LOADS = (0.3, 0.5, 0.7, 0.9)
@@ -261,47 +260,32 @@ class Optimum:
     outputs: dict[str, float]
     shortfalls: dict[str, float]
 
+    @classmethod
+    def of(cls, network: QueryNetwork, rates: FloatArray, drops: dict[str, float]) -> Optimum:
+        """Return what drops lead to."""
+        done = network.evaluate(rates, drops)
+        shortfalls = {
+            o.id: o.minimum - done.outputs[o.id]
+            for o in network.outputs
+            if done.outputs[o.id] < o.minimum * (1 - 1e-9)
+        }
+        return cls(done.throughput, drops, done.loads, done.outputs, shortfalls)
 
-def optimum(network: QueryNetwork, rates: Rates, solver: Solver = "simplex") -> Optimum:
+
+def optimum(network: QueryNetwork, rates: Rates) -> Optimum:
     """Return the highest weighted throughput that overloads no server or link.
-
-    All three solvers find the same throughput; ``glop`` and ``highs`` work on the prefix variables
-    of Section 3 (:mod:`planning.fit.program`), ``simplex`` on the rates that are dropped
-    (:mod:`planning.fit.simplex.shedding`).
 
     >>> from planning.fit.demo import figure_1
     >>> best = optimum(figure_1(), [1, 1])  # Table 1
     >>> round(best.throughput, 12), {a: round(f, 12) for a, f in best.drops.items()}
     (0.6, {'i1->a1': 0.8, 'i2->a2': 0.6})
     """
-    vector = network.rate_vector(rates)
-    if solver == "simplex":
-        drops = _by_simplex(network, vector)
-    elif solver in ("glop", "highs"):
-        from planning.fit.program import optimal_drops
-
-        drops = optimal_drops(network, vector, solver)
-    else:
-        raise InvalidInput(f"solver must be one of simplex, glop, highs, got {solver!r}")
-    done = network.evaluate(vector, drops)
-    shortfalls = {
-        o.id: o.minimum - done.outputs[o.id]
-        for o in network.outputs
-        if done.outputs[o.id] < o.minimum * (1 - 1e-9)
-    }
-    return Optimum(done.throughput, drops, done.loads, done.outputs, shortfalls)
-
-
-def _by_simplex(network: QueryNetwork, vector: FloatArray) -> dict[str, float]:
-    program = shedding_program(network)
+    vector, program = network.rate_vector(rates), shedding_program(network)
     if not program.location_count:
-        return {}
+        return Optimum.of(network, vector, {})
     fractions = WarmSimplex(program).fractions((vector / program.max_rates)[None, :])[0]
-    return {
-        name: float(fraction)
-        for name, fraction in zip(program.names, fractions, strict=True)
-        if name and fraction > 0
-    }
+    found = zip(program.names, fractions.tolist(), strict=True)
+    return Optimum.of(network, vector, {name: f for name, f in found if name and f > 0})
 
 
 def reference_direction(network: QueryNetwork, rates: FloatArray) -> FloatArray:

@@ -145,7 +145,7 @@ def falling_density(
 
     >>> one = np.array([[[30.0, 40.0, 2.0]]])
     >>> falling_density(one, one, np.full((1, 1, 3), 100.0), 0.0).round(4).tolist()
-    [[[0.3503, 0.3502, 0.02]]]
+    [[[0.3501, 0.3499, 0.02]]]
     """
     from scipy.optimize import isotonic_regression
 

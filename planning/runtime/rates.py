@@ -10,21 +10,21 @@ from typing import Any
 from planning.errors import InvalidInput, check_between
 from planning.runtime.throttle import Throttle, positive
 
-MEMORY = (0.02, 0.1)
-"""Bounds on the memory of an estimate, in periods."""
-ENOUGH = 100
-"""Items that an estimate rests on, if its memory is not at a bound."""
+SHORTEST = 0.02
+"""Memory of an estimate, in periods, at least."""
+ENOUGH = 20
+"""Items of an input that its estimate rests on, unless its memory is at a bound."""
 
 
 class RateMonitor(Throttle):
     """Rates by input, predicted with head room, as FIT's plans want them.
 
-    A rate is an exponential mean of what has arrived, the batch at hand included, with a memory of
-    a tenth of a period: what passes within a period then fits its rates, although they change
-    from one to the next. Added are ``head_room`` times the root of the mean square by which the
-    last periods differed from what was predicted while they lasted. Time counts between batches
-    that hold something of an input, so batches of any length, from many in a period to one for
-    several, lead to the same rates. A count that exceeds a period's is believed at once.
+    A rate is an exponential mean of what has arrived, the batch at hand included, over about twenty
+    items, but at least a fiftieth of a period: what passes within a period then fits its rates,
+    although they change from one to the next. Added are ``head_room`` times the root of the mean
+    square by which the last periods differed from what was believed while they lasted. Time counts
+    between batches that hold something of an input, so batches of any length, from many in a period
+    to one for several, lead to the same rates. A count that exceeds a period's is believed at once.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class RateMonitor(Throttle):
         self._began_s: float | None = None  # of the step
         self._last_s = 0.0
         self._age_s = 0.0
-        self._memory_s = MEMORY[1] * self.period_s
+        self._next_s = SHORTEST * self.period_s
         self._counts: dict[str, float] = {}  # of the step
         self._rates: dict[str, float] = {}
         self._passed_s = 0.0  # of the period
@@ -88,7 +88,7 @@ class RateMonitor(Throttle):
         for name, count in offered.items():
             self._counts[name] = self._counts.get(name, 0.0) + count
         elapsed_s = now_s - self._began_s
-        if elapsed_s >= self._memory_s / 2.0:
+        if elapsed_s >= self._next_s * (1.0 - 1e-9):
             self._step(min(elapsed_s, self.periods * self.period_s))
             self._began_s = now_s
         else:
@@ -116,11 +116,13 @@ class RateMonitor(Throttle):
     def _step(self, elapsed_s: float) -> None:
         """Take what has arrived into the estimates."""
         self._age_s += elapsed_s
-        weight = math.expm1(-elapsed_s / self._memory_s) / math.expm1(-self._age_s / self._memory_s)
+        shortest_s, longest_s = SHORTEST * self.period_s, self.periods * self.period_s
+        self._next_s = longest_s
         for name, count in self._counts.items():
             rate = self._rates.setdefault(name, count / elapsed_s)
+            memory_s = min(max(ENOUGH / max(rate, 1e-9), shortest_s), longest_s)
+            weight = math.expm1(-elapsed_s / memory_s) / math.expm1(-self._age_s / memory_s)
             self._rates[name] = rate + weight * (count / elapsed_s - rate)
+            self._next_s = min(self._next_s, memory_s / 2.0, self.period_s / 20.0)
         self._counts = dict.fromkeys(self._counts, 0.0)
-        short, long = (bound * self.period_s for bound in MEMORY)
-        self._memory_s = min(max(ENOUGH / (sum(self._rates.values()) or 1.0), short), long)
         self.load = {name: rate + self._room.get(name, 0.0) for name, rate in self._rates.items()}

@@ -68,7 +68,7 @@ class Parameters(FamilyParameters):
     )
     calibrate: bool = Field(
         default=True,
-        description="Count frequencies mainly on tuples that the partitioner has not seen, and each "
+        description="Count frequencies mainly on tuples the partitioner has not seen, and each "
         "query's data on the sample instead of taking it as even inside a region, so that the plan "
         "keeps its budget and its predicted quality on fresh data.",
     )

@@ -13,6 +13,9 @@ from planning.sifter.parameters import Parameters
 from planning.sifter.plan import Plan
 from planning.sifter.statistics import Statistics
 
+FEW_REGIONS = 0.5  # of those asked for
+FEW_PER_REGION = 10  # sampled tuples
+
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
     """Return the plan whose setting at every z is optimal for the statistics."""
@@ -41,3 +44,20 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     How the space is divided into regions is not part of that program.
     """
     return "exact"
+
+
+def warnings(
+    plan: Plan, statistics: Statistics, definition: Definition[Parameters]
+) -> list[str]:
+    """Return what makes the plan worse than it could be, each with the remedy."""
+    asked, size = definition.parameters.regions, statistics.sample_size
+    if plan.regions >= FEW_REGIONS * asked and size >= FEW_PER_REGION * plan.regions:
+        return []
+    found = f"{plan.regions} of {asked} regions were made from {size} sampled tuples"
+    if size < statistics.samples:
+        remedy = f"raise sample_size, {statistics.samples} tuples are there"
+    elif size < FEW_PER_REGION * asked:
+        remedy = "collect more samples, or ask for fewer regions"
+    else:
+        remedy = "ask for fewer regions, because no other cut gains anything"
+    return [f"{found}, so the plan sheds less precisely than it could; {remedy}"]

@@ -1,12 +1,9 @@
-"""What a plan does to tuples it has not seen, beside random dropping and "queries only".
+"""What a plan does to tuples it has not seen, compared with random dropping.
 
 Completeness is measured: the tuples are offered to the data path of a node, and each query's
 matches are counted before and after. When more than z passes, the server drops the rest blindly, so
-that all sides get the same amount of data. A query without matches has completeness 1.
-
-"Queries only" compares every tuple with every query, as no small filter can: tuples that no query
-wants go first, the others are thinned evenly. Once z exceeds the share of tuples that are wanted,
-nothing is better.
+that both sides get the same amount of data. A query without matches is taken to be as complete as
+what passes at its centre, else the quality would depend on how many tuples are tried.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ BLOCKS = 50
 def evaluate(
     plan: Plan, samples: Columns, definition: Definition[Parameters], loads: Sequence[Load]
 ) -> tuple[Outcome, ...]:
-    """Shed ``samples`` with the plan at each load, and by the simple rules, and compare."""
+    """Shed ``samples`` with the plan at each load, and at random, and compare."""
     names = plan.space.names
     missing = [name for name in names if name not in samples]
     if missing:
@@ -42,11 +39,13 @@ def evaluate(
             f"samples must hold the plan's attributes {', '.join(names)}, got none "
             f"called {', '.join(missing)}"
         )
-    points, asked = Space.of(definition).matrix(samples), queries.of(definition)
+    space, asked = Space.of(definition), queries.of(definition)
+    points = space.matrix(samples)
     if not len(points):
         raise StatisticsError("samples must hold at least one tuple, got none")
     columns = {name: samples[name] for name in names}
-    benches = {rows: Bench(points[:rows], asked) for rows in {len(points), min(FEW, len(points))}}
+    sizes = {len(points), min(FEW, len(points))}
+    benches = {rows: Bench(points[:rows], asked, space.names) for rows in sizes}
     return tuple(_outcome(plan, columns, benches, load) for load in loads)
 
 
@@ -59,22 +58,20 @@ def _outcome(plan: Plan, columns: Columns, benches: dict[int, Bench], load: Load
         return rehearsal.shed(plan, "sifter", first, load, size=size)
 
     def quality(size: int, rows: int) -> float:
-        return benches[rows].quality(shed(size, rows), load)
+        there = benches[rows].elsewhere(plan, load)
+        return benches[rows].quality(shed(size, rows), load, there)
 
     keep = shed(100 if varies else USUAL, rows)
-    simple = {"random dropping": bench.thinned(load), "queries only": bench.thinned(load, True)}
-    tried = {name: bench.quality(mask, load) for name, mask in simple.items()}
-    strongest = max(tried, key=tried.__getitem__)
+    random = bench.thinned(load)
     return Outcome(
         load=float(np.mean(steps)),
         predicted_quality=float(np.mean([plan.predicted_quality(z) for z in steps])),
-        quality=bench.quality(keep, load),
-        random_quality=tried.pop("random dropping"),
+        quality=bench.quality(keep, load, bench.elsewhere(plan, load)),
+        random_quality=bench.quality(random, load),
         passed_fraction=float(keep.mean()),
         offered=rows,
-        baselines=tried,
         by_size={} if varies else rehearsal.by_size(rows, quality),
-        noise=bench.noise(keep, simple[strongest], load),
+        noise=bench.noise(keep, random, load),
         schedule=tuple(steps) if varies else (),
     )
 
@@ -86,10 +83,12 @@ class Bench:
     w * alpha / matches to each query that it matches.
     """
 
-    def __init__(self, points: FloatArray, asked: Queries) -> None:
+    def __init__(self, points: FloatArray, asked: Queries, names: Sequence[str] = ()) -> None:
         self.queries = asked
+        self.names = names  # of the axes, if the plan may have them in another order
         index = PointIndex.of(points)
         self.matches = index.totals(asked, np.ones(len(points)))
+        self.unseen = np.flatnonzero(self.matches == 0)
         part = asked.coefficient / np.maximum(self.matches, 1.0)
         self.value = index.add_up(asked, part[asked.owner], len(points))
         self.wanted = index.add_up(asked, np.ones(len(asked.owner)), len(points)) > 0
@@ -109,10 +108,26 @@ class Bench:
         keep[order] = place < np.rint(at * np.bincount(stretch)[stretch])
         return keep
 
-    def quality(self, keep: BoolArray, load: Load) -> float:
-        """Return V* when the kept tuples, at most a fraction ``load``, are processed."""
-        possible = float(self.queries.coefficient[self.matches > 0].sum())
-        return 1.0 - possible + float(self._worth(keep, load).sum())
+    def elsewhere(self, plan: Plan, load: Load) -> FloatArray:
+        """Return which fraction a plan lets pass at the centres of queries without matches."""
+        first = np.searchsorted(self.queries.owner, self.unseen)
+        axes = [self.names.index(name) for name in plan.space.names] if self.names else slice(None)
+        low = np.maximum(self.queries.low[first][:, axes], plan.space.low)
+        high = np.minimum(self.queries.high[first][:, axes], plan.space.high)
+        region = plan.partition.lookup(np.ascontiguousarray((low + high) / 2.0))
+        passed = [1.0 - plan.at(z).drop_thresholds[region] for z in np.atleast_1d(load).tolist()]
+        return np.asarray(np.mean(passed, axis=0))
+
+    def quality(
+        self, keep: BoolArray, load: Load, elsewhere: FloatArray | None = None
+    ) -> float:
+        """Return V* when the kept tuples, at most a fraction ``load``, are processed.
+
+        ``elsewhere`` is how complete queries without matches are; without it, as at random.
+        """
+        total, unseen = self.queries.coefficient.sum(), self.queries.coefficient[self.unseen]
+        there = np.dot(unseen, np.mean(load) if elsewhere is None else elsewhere)
+        return float(1.0 - total + self._worth(keep, load).sum() + np.sum(there))
 
     def noise(self, keep: BoolArray, other: BoolArray, load: Load) -> float:
         """Return the standard error of the difference in quality between two masks."""

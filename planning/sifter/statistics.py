@@ -10,10 +10,11 @@ lies in S_i, data being uniform inside a region. Deviation: Equations 5 and 9 bo
 here it appears once, in the objective. A query with no estimated data loses nothing whatever is
 dropped, so its completeness is 1 and w * alpha goes to B.
 
-Calibration makes frequencies right for fresh data. Regions chosen for much data and few queries
+Calibration makes the plan right for fresh data. Regions chosen for much data and few queries
 hold less of fresh data than of the sample they were chosen on: a plan for z = 0.5 can pass 0.6 of
 the stream. So tuples the partitioner has seen count half, and each region is drawn a little toward
 the neutral ratio of queries to data. With many more tuples than the partitioner saw, both vanish.
+Nor are data uniform inside a region: the share of a region's data that a query has is counted on U.
 """
 
 from __future__ import annotations
@@ -299,4 +300,4 @@ def _share(box_low: Any, box_high: Any, low: Any, high: Any, points: Any) -> flo
         for k in range(low.size):
             here &= box_low[k] <= points[i, k] < box_high[k]
         inside += here
-    return (inside + PRIOR_PER_SHARE * even) / (points.shape[0] + PRIOR_PER_SHARE)
+    return float((inside + PRIOR_PER_SHARE * even) / (points.shape[0] + PRIOR_PER_SHARE))

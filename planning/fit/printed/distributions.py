@@ -11,7 +11,6 @@ import numpy as np
 from planning.arrays import FloatArray
 from planning.errors import check_between
 
-
 SPREAD = 0.2
 """Share of an observed rate by which others like it may differ."""
 

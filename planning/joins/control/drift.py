@@ -36,7 +36,8 @@ TOLERANCE = 0.1  # relative: the few hundred tuples of a basic window are never 
 LEAST_EXPECTED = 8.0  # hits of an item that counts for the pattern
 LEAST_EVIDENCE = 200  # hits before anything is proved
 FEW = 20  # hits before random dropping is proved to be better
-RANDOM_SIGMAS = 2.0  # below what random dropping was to find: hedge; below what it finds: stale
+RANDOM_SIGMAS = 2.0  # below what random dropping was to find: hedge; above what it finds: trust
+WORSE = 0.9  # of what random dropping finds: stale
 
 
 @dataclass(eq=False)
@@ -102,8 +103,9 @@ class DriftWatch:
         self._compare(plan, now)
         if self.recent.evidence < (FEW if self._hedged else LEAST_EVIDENCE):
             return False
-        beyond = self._beyond_random(planned, volumes, affordable)
-        if beyond < -RANDOM_SIGMAS:
+        ratio, beyond = self._beside_random(planned, volumes, affordable)
+        sure = beyond < -self.sigmas - (0.0 if self._hedged else 1.0)
+        if now >= self._full_at and ratio < WORSE and sure:
             return True
         if self._hedged and beyond > RANDOM_SIGMAS:
             self._hedged, self._trust_until = False, now + PATIENCE * self.memory_s
@@ -159,15 +161,17 @@ class DriftWatch:
             self._begin()
             self.recent.memory_s *= PATIENCE**2  # few hits are enough, but they must be gathered
 
-    def _beyond_random(
+    def _beside_random(
         self, planned: FloatArray, volumes: FloatArray, affordable: float
-    ) -> float:
-        """By how many standard errors the selection finds more than random dropping."""
+    ) -> tuple[float, float]:
+        """Return the ratio to what random dropping finds, and the gain in standard errors."""
         made = np.maximum(self.recent.comparisons.sum(axis=0), 1.0)
-        each = (planned - affordable / max(float(volumes.sum()), 1e-300)) * volumes / made
-        variance = CLUSTERING * float((each**2 * self.recent.square.sum(axis=0)).sum())
-        found = float((each * self.recent.value.sum(axis=0)).sum())
-        return found / max(float(np.sqrt(variance)), 1e-300)
+        share = affordable / max(float(volumes.sum()), 1e-300)
+        value, each = self.recent.value.sum(axis=0), volumes / made
+        variance = float((((planned - share) * each) ** 2 * self.recent.square.sum(axis=0)).sum())
+        ours, random = float((planned * each * value).sum()), share * float((each * value).sum())
+        doubt = float(np.sqrt(CLUSTERING * variance))
+        return ours / max(random, 1e-300), (ours - random) / max(doubt, 1e-300)
 
     def _misfit(self, plan: Plan) -> float:
         """Return by how many standard deviations the hits of a batch depart from the pattern.

@@ -25,7 +25,6 @@ from planning.sifter.partitioners.slabs import equi_depth, uniform_grid
 from planning.sifter.queries import Queries
 from planning.sifter.queries.matching import spread
 
-MANY_PER_REGION = 50  # tuples: what a tree fits of their noise costs less than half of them would
 Partitioner = Callable[[Sample, Parameters], Partition]
 
 PARTITIONERS: Mapping[PartitionerName, Partitioner] = {
@@ -56,7 +55,7 @@ def divide(sample: FloatArray, definition: Definition[Parameters], asked: Querie
     """
     space = Space.of(definition)
     parameters = definition.parameters
-    few = len(sample) < MANY_PER_REGION * parameters.regions
+    few = len(sample) < cost_tree.MANY_PER_REGION * parameters.regions
     shown = sample[::2] if parameters.calibrate and few else sample
     discrete = np.array([axis.kind != "float" for axis in space.axes])
     inside = np.clip(shown, space.low, space.high)

@@ -24,9 +24,10 @@ class Masses(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The bands of multipliers over which a region is valued, and the fairness threshold."""
+    """The band of multipliers over which a region is valued, and the fairness threshold."""
 
-    bands: Any  # (bands, 2) ends of each
+    low: float
+    high: float
     free: float  # value of a region without queries per unit of frequency
     delta: float
     smallest: int  # points on either side of a cut between points
@@ -75,17 +76,16 @@ def empty_nodes(nodes: int, dimensions: int) -> Nodes:
 def _value(frequency: float, qos: float, free: bool, prices: Any) -> float:
     """Return the value of a region, averaged over the multipliers (see ``cost_tree``).
 
-    The integral of Delta * max(0, lambda * f - A) / lambda**2 over each band: between its ends this
+    The integral of Delta * max(0, lambda * f - A) / lambda**2 over the band: between its ends this
     is Delta * f * ln(f / A) and more: how well the region tells data from queries.
     """
     if free:
         return float(prices.free * frequency)
-    total = 0.0
-    for low, high in prices.bands:
-        if qos < high * frequency:
-            start = max(low, qos / frequency)
-            total += frequency * np.log(high / start) - qos * (1.0 / start - 1.0 / high)
-    return float(prices.delta * total)
+    if qos >= prices.high * frequency:
+        return 0.0
+    start = max(prices.low, qos / frequency)
+    log = np.log(prices.high / start)
+    return float(prices.delta * (frequency * log - qos * (1.0 / start - 1.0 / prices.high)))
 
 
 @njit(cache=True)

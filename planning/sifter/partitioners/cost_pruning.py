@@ -67,7 +67,7 @@ def prune(axis: Any, left: Any, value: Any, regions: int) -> Any:
 
 @njit(cache=True)
 def multipliers(f: Any, a: Any, free: Any, chosen: Any, needs: Any, delta: float) -> Any:
-    """Read the multiplier at each budget, and what is lost, off the exact path of the chosen leaves.
+    """Read multiplier and loss at each budget off the exact path of the chosen leaves.
 
     Also returned is the weight of a region without queries: 1 while the group item is
     untouched, delta once it is full.

@@ -4,15 +4,15 @@ For a multiplier lambda of the budget, the optimum of Equation 10 is a sum over 
 with queries earns Delta * max(0, lambda * f - A), one without earns lambda * f times a share
 between Delta and 1. So choosing regions means growing a tree that maximises this sum:
 
-1. overgrow a k-d tree, best split first, by the value summed over a band of lambda, each scaled
+1. overgrow a k-d tree, best split first, by the value averaged over a band of lambda, each scaled
    so that none drowns the others; cuts lie between neighbouring sample points and at the edges of
    the queries' bounding box, because regions without queries are free to drop and exempt from
    fairness;
 2. prune it to l leaves by dynamic programming at the multipliers of the operating point and, with
    less weight, of a few other loads, which are read off the exact path of the pruned tree; repeat
    while the loss falls;
-3. do both again with multipliers near that of the operating point, with and without the others, and
-   keep the partition that loses least: greedy growth errs by a few per cent one way or the other.
+3. do both again in a band around the multiplier of the operating point, and keep the partition that
+   loses less.
 
 The query measure is exact, the data measure sampled: a query gives its mass to the sample points
 that match it, one that none matches to its center. The paper left a partitioner for all workloads
@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from planning.arrays import FloatArray
 from planning.sifter.model import LEAF, Partition
 from planning.sifter.parameters import Parameters
 from planning.sifter.partitioners import cost_growth as growth
@@ -34,12 +33,11 @@ from planning.sifter.partitioners.sample import Sample
 from planning.sifter.partitioners.trees import partition_of
 from planning.sifter.queries.matching import spread
 
-WIDE = np.array([[0.04, 6.0]])
-"""The band in which every multiplier lies, in units of the stream's mean QoS per tuple."""
-NEAR = np.array([[0.3, 3.0]])
-"""The band around the operating point, in units of the multiplier there."""
+WIDE, NEAR = (0.04, 6.0), (0.3, 3.0)
+"""Bands of multipliers, in units of the stream's mean QoS per tuple and of the operating one."""
 OVERGROWTH = 6
-SMALLEST = 3  # sample points on either side of a cut between points
+SMALLEST, SMALLEST_OF_MANY = 3, 6  # sample points on either side of a cut between points
+MANY_PER_REGION = 50
 LOADS = (0.1, 0.3, 0.5, 0.7)
 LOAD_WEIGHT = 0.05
 """Pruning serves these throttle fractions besides the operating point: one partition for all z."""
@@ -48,7 +46,7 @@ LEAST_MULTIPLIER = 0.01
 
 
 def partition(sample: Sample, parameters: Parameters) -> Partition:
-    """Overgrow and prune to l regions, band by band; return the partition that loses least."""
+    """Overgrow and prune to l regions in either band; return the partition that loses less."""
     delta = parameters.fairness_threshold
     mass, center_mass = spread(sample.points, sample.queries)
     total = float(mass.sum() + center_mass.sum())
@@ -60,11 +58,11 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     )  # fmt: skip
     needs = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     weights = np.array([*(LOAD_WEIGHT for _ in LOADS), 1.0])
-    least, best, operating = np.inf, (np.array([LEAF]), np.zeros(1), np.zeros(1, np.int64)), 1.0
-    for bands in ("wide", "both", "near"):
-        around = {"wide": WIDE, "near": NEAR * operating}
-        ends = np.concatenate([*around.values()] if bands == "both" else [around[bands]])
-        axis, cut, left, f, a, free = _grown(sample, masses, total * ends, parameters)
+    least, best, operating = np.inf, (np.array([LEAF]), np.zeros(1), np.zeros(1, np.int64)), total
+    for band in (WIDE, NEAR):
+        unit = total if band is WIDE else operating
+        prices = _prices(unit * band[0], unit * band[1], total, sample, parameters)
+        axis, cut, left, f, a, free = _grown(sample, masses, prices, parameters)
         multiplier, share, _ = pruning.multipliers(f, a, free, axis == LEAF, needs, delta)
         last = np.inf
         for _ in range(ROUNDS):
@@ -78,24 +76,32 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
             loss = float(np.dot(weights, lost / np.maximum(needs, 1e-9)))  # over random dropping's
             if loss < least:
                 least, best = loss, (np.where(chosen, LEAF, axis), cut, left)
-                operating = max(float(multiplier[-1]) / total, LEAST_MULTIPLIER)
+                operating = max(float(multiplier[-1]), LEAST_MULTIPLIER * total)
             if loss >= last:
                 break
             last = loss
     return partition_of(*best)
 
 
+def _prices(
+    low: float, high: float, mean: float, sample: Sample, parameters: Parameters
+) -> growth.Prices:
+    """Return what regions are worth over a band.
+
+    Below the mean ratio the group item is untouched and a region without queries counts in full,
+    above it the group is full and such a region counts Delta.
+    """
+    delta = parameters.fairness_threshold
+    middle = min(max(mean, low), high)
+    free = float(np.log(middle / low) + delta * np.log(high / middle))
+    many = len(sample.points) >= MANY_PER_REGION * parameters.regions
+    return growth.Prices(low, high, free, delta, SMALLEST_OF_MANY if many else SMALLEST)
+
+
 def _grown(
-    sample: Sample, masses: growth.Masses, bands: FloatArray, parameters: Parameters
+    sample: Sample, masses: growth.Masses, prices: growth.Prices, parameters: Parameters
 ) -> tuple[Any, ...]:
     """Return axis, cut, left child, f, A and whether it is without queries, node by node."""
-    delta = parameters.fairness_threshold
-    mean = float(masses.mass.sum() + masses.center_mass.sum())
-    # Below the mean ratio the group item is untouched and a region without queries counts in full,
-    # above it the group is full and such a region counts Delta.
-    below, above = np.log(np.minimum(bands, mean)), np.log(np.maximum(bands, mean))
-    free = float(np.diff(below).sum() + delta * np.diff(above).sum())
-    prices = growth.Prices(bands, free, delta, SMALLEST)
     points, boxes = len(sample.points), len(sample.queries.low)
     leaves = min(parameters.regions * OVERGROWTH, points + 4 * boxes + 1)
     nodes = growth.empty_nodes(2 * leaves - 1, sample.low.size)

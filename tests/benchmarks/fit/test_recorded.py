@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from benchmarks.fit.recorded import web_rates
 from planning.fit import demo
 from planning.fit.figures import draw_throughput
-from planning.fit.simulate import compare
+from planning.fit.printed.comparison import compare
 
 
 def test_all_methods_on_real_rates(shared_data):

@@ -80,7 +80,7 @@ def decided(
             idle = still and not due
             if passes and draws is None:
                 excess = min(1.0, (0 if idle else need + wanted) / pace - 0.9)
-                gain = min(6.0, max(-4.0, gain + 2.0 / max(cycle, 12) * excess))
+                gain = min(6.0, max(-0.5, gain + 2.0 / max(cycle, 12) * excess))
             passes &= not idle
             if passes:
                 planned += need + wanted

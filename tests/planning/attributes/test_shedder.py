@@ -255,13 +255,12 @@ def test_sent_values_and_rows_agree() -> None:
 
 def test_an_arrow_answer_tells_null_from_absent() -> None:
     pa = pytest.importorskip("pyarrow")
-    from planning.attributes.receiver import present_bits
-
     samples = rows_of(SAMPLES, 0, 70)
     samples["value0"] = np.where(np.arange(70) % 3 == 0, np.nan, samples["value0"])
     out = Shedder(PLANS["periods"], 0.6).send(pa.table(samples))
     table = out.to_arrow()
-    bits = present_bits(table.column("_present"), 5)
+    packed = np.array([list(row) for row in table.column("_present").to_pylist()], dtype=np.uint8)
+    bits = np.unpackbits(packed, axis=1, bitorder="little")[:, :5].astype(bool)
     np.testing.assert_array_equal(bits, out.keep[out.tuples])
     j = out.attributes.index("value2")
     absent = np.array(table.column("value2").is_null())

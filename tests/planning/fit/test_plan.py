@@ -74,11 +74,15 @@ def test_every_server_gets_its_own_drops():
     )
     document["outputs"].append({"id": "o3", "stream": "b3", "weight": 0.1})
     plan = plan_network(QueryNetwork.from_document(document))
-    drops = plan.server_drops([1.0, 1.0])
-    assert set(drops) == {"A", "B"}
-    assert {**drops["A"], **drops["B"]} == plan.at([1.0, 1.0])
-    assert all(arc.startswith("i") for arc in drops["A"])
-    assert drops["B"] == pytest.approx({"b1->b3": 1.0})
+    arcs = [arc.name for arc in plan.network.arcs]
+    applied = {s: {a for a, own in zip(arcs, plan.applied_by(s), strict=True) if own} for s in "AB"}
+    assert applied["A"] | applied["B"] == set(arcs)
+    assert not applied["A"] & applied["B"]
+    dropped = plan.at([1.0, 1.0])
+    assert {arc for arc in dropped if arc in applied["A"]} == {"i1->a1", "i2->a2"} & set(dropped)
+    assert {arc: dropped[arc] for arc in dropped if arc in applied["B"]} == pytest.approx(
+        {"b1->b3": 1.0}
+    )
 
 
 def test_the_share_that_passes_is_that_of_the_shedder(plan: Plan):

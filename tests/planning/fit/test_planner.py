@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from benchmarks.fit.examples import figure_1, figure_7
 from benchmarks.fit.networks import random_network, relative_errors
+from benchmarks.fit.program import NetworkProgram, optimum
 from planning.errors import InvalidInput, StatisticsError
-from planning.fit import QueryNetwork, demo, optimum, statistics
+from planning.fit import QueryNetwork, demo, statistics
 from planning.fit.planner import plan, plan_network, solver_status
 from planning.fit.printed.distributions import Empirical, Exponential
-from planning.fit.program import NetworkProgram
-from planning.fit.simplex.shedding import shedding_program
+from planning.fit.program import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 
@@ -188,7 +188,7 @@ def test_rates_beyond_max_rate_are_still_optimal():
 
 def test_unknown_solver():
     with pytest.raises(InvalidInput, match="simplex, glop, highs"):
-        optimum(figure_1(), [1, 1], "guess")  # type: ignore[arg-type]
+        optimum(figure_1(), [1, 1], "guess")
 
 
 def test_solver_w_plans_for_the_observed_rates(define, samples):

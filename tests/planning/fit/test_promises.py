@@ -17,6 +17,7 @@ from planning.fit import Plan, QueryNetwork, Shedder, demo, simulate, statistics
 from planning.fit.path import Part
 from planning.fit.plan import METHODS
 from planning.fit.planner import plan, plan_network
+from planning.fit.printed import comparison
 from planning.rehearsal import Rehearsal
 from planning.runtime.throttle import Throttle
 
@@ -80,7 +81,7 @@ def test_links_count_in_what_is_measured():
     assert done.loads.tolist() == pytest.approx(np.array([[0.01, 0.01, 2.0], [0.004, 0.008, 0.8]]))
     assert done.throughput.tolist() == pytest.approx([150.0, 100.0])  # half of f and g is lost
     assert simulate.passed_fraction(network, rates, done) == pytest.approx(0.9 / 1.4)
-    compared = simulate.compare(network, rates, methods=simulate.METHODS[:1])
+    compared = comparison.compare(network, rates, methods=comparison.METHODS[:1])
     assert compared.overloaded.tolist() == [1.0, 0.0]
     assert compared.share_of_optimum("exact") == 1.0
     assert simulate.scale_to(network, rates, 0.5).mean() == pytest.approx(100.0)
@@ -149,6 +150,7 @@ def test_signed_tables_that_are_wrong_are_refused_or_harmless(method: str, chang
     assert ((drops >= 0) & (drops <= 1)).all()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("reference", [0.0, -1.0, float("nan"), float("inf"), 1e308])
 def test_a_reference_that_is_no_load_is_refused(reference: float):
     sound = plan_network(demo.figure_1())

@@ -9,14 +9,15 @@ from fit_errors import errors
 from benchmarks.fit import examples
 from benchmarks.fit.experiments import library_scorer
 from benchmarks.fit.networks import random_network
+from benchmarks.fit.quadtrees import expected_error
 from planning.errors import InvalidInput
 from planning.fit import QueryNetwork
 from planning.fit.model import MethodLimit
 from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Empirical, Exponential
 from planning.fit.printed.quadtree import build as build_tree
-from planning.fit.printed.quadtree import expected_error, simplex_scorer
-from planning.fit.simplex.shedding import shedding_program
+from planning.fit.printed.quadtree import simplex_scorer
+from planning.fit.program import shedding_program
 
 
 @pytest.mark.parametrize("letter", "abcde")

@@ -11,7 +11,7 @@ from benchmarks.joins import experiments
 from benchmarks.joins.scene import Scene
 from benchmarks.joins.workload import Workload
 from planning.joins.control import Controller, MeasuredCost, View
-from planning.joins.control.drift import CLOSEST, DriftWatch
+from planning.joins.control.drift import CLOSEST, HEDGED, DriftWatch
 from planning.joins.control.estimate import OnlineEstimate
 from planning.joins.model import Windows
 from planning.joins.plan import Plan
@@ -182,5 +182,10 @@ class TestDriftWatch:
 
     def test_few_hits_prove_nothing(self) -> None:
         watch, plan = self.fed(np.zeros((2, 21)), 5, np.random.default_rng(3))
-        assert not watch.proved(plan, 99.0, plan.volumes, 0.1)
+        assert not watch.proved(plan, 6.0, plan.volumes, 0.1)
         assert watch.closeness == 1.0
+        # Nothing found where much was promised, a window long: look as closely as may be.
+        assert not watch.proved(plan, 99.0, plan.volumes, 0.1)
+        watch.update(np.zeros((2, 2, 21, 1, 1), int), np.full((2, 2, 21, 1), 30_000), 1.0)
+        assert not watch.proved(plan, 101.0, plan.volumes, 0.1)
+        assert watch.closeness == HEDGED

