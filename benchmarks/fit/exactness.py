@@ -9,7 +9,6 @@ import numpy as np
 
 from benchmarks.fit import decades, examples
 from benchmarks.fit.networks import MEAN, networks, random_network, relative_errors
-from benchmarks.fit.program import NetworkProgram
 from benchmarks.rows import Row, row
 from planning.fit import QueryNetwork, optimum
 from planning.fit.model import MethodLimit
@@ -17,6 +16,7 @@ from planning.fit.network.graph import fragments
 from planning.fit.plan import Plan
 from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Exponential
+from planning.fit.program import NetworkProgram
 
 
 def optimum_equals_libraries(quick: bool) -> Row:

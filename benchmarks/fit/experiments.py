@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fit import examples
-from benchmarks.fit.program import NetworkProgram
 from benchmarks.fit.quadtrees import converge, expected_error
 from benchmarks.fit.recorded import requests, web_rates
 from planning.arrays import FloatArray
@@ -27,7 +26,8 @@ from planning.fit.planner import optimum
 from planning.fit.printed import cfit, quadtree
 from planning.fit.printed.comparison import Comparison, compare
 from planning.fit.printed.distributions import Empirical, Exponential
-from planning.fit.program import SheddingProgram, shedding_program
+from planning.fit.program import NetworkProgram
+from planning.fit.simplex.shedding import SheddingProgram, shedding_program
 from planning.fit.simulate import measure
 
 MEAN_PER_LAMBDA = 0.03

@@ -8,7 +8,7 @@ import numpy as np
 
 from planning.fit import QueryNetwork
 from planning.fit.plan import Plan
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 MEAN = 0.15  # of the exponential workload: lambda = 5 of the paper (docs/families/fit.md)

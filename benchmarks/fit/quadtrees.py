@@ -10,7 +10,7 @@ import numpy as np
 from planning.fit.path import INNER, Quadtree
 from planning.fit.printed.distributions import Distribution
 from planning.fit.printed.quadtree import Builder, simplex_scorer
-from planning.fit.program import SheddingProgram
+from planning.fit.simplex.shedding import SheddingProgram
 
 
 def expected_error(tree: Quadtree, workload: Distribution) -> float:

@@ -19,7 +19,7 @@ from planning.fit.dfit.servers import servers_of
 from planning.fit.printed.comparison import compare
 from planning.fit.printed.distributions import Exponential
 from planning.fit.printed.quadtree import build as build_tree
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 
 
 def moved_share(

@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks.fit import examples
 from benchmarks.fit.experiments import library_scorer
 from benchmarks.fit.networks import networks, relative_errors
-from benchmarks.fit.program import NetworkProgram
 from benchmarks.rows import Row, best_of, row
 from planning.fit.path.regions import enumerate_regions
 from planning.fit.planner import plan_network
 from planning.fit.printed.quadtree import build as build_tree
-from planning.fit.program import shedding_program
+from planning.fit.program import NetworkProgram
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 TURN = 20

@@ -18,7 +18,7 @@ from planning.fit.path.regions import enumerate_regions
 from planning.fit.plan import METHODS, Plan
 from planning.fit.printed import cfit, quadtree
 from planning.fit.printed.distributions import Distribution, Empirical
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 if TYPE_CHECKING:

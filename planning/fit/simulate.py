@@ -22,7 +22,7 @@ from planning.fit.dfit.servers import Server, servers_of
 from planning.fit.network import QueryNetwork, graph
 from planning.fit.network.document import OutputDocument
 from planning.fit.plan import Plan
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 from planning.fit.statistics import build, period_counts
 from planning.runtime.rates import RateMonitor

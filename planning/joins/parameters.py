@@ -138,13 +138,13 @@ class Parameters(FamilyParameters):
             raise _parameter("threshold", allowed, f"{self.threshold:g}")
         if known[self.time].type == "category":
             raise _attribute(definition, self.time, "a number, the time", "a category")
-        allowed = "an int, an item or -1 for none"
-        if known[self.items[0]].type != "int":
-            allowed = "a text like the first item, with '' for none"
+        of_texts = known[self.items[0]].type not in ("int", "float")
         for name in self.items:
             kind = known[name].type
-            if kind == "float" or (kind == "int") != (known[self.items[0]].type == "int"):
-                raise _attribute(definition, name, allowed, kind)
+            if of_texts and kind in ("int", "float"):
+                raise _attribute(definition, name, "a text like the first item", kind)
+            if not of_texts and kind != "int":
+                raise _attribute(definition, name, "an int, an item or -1 for none", kind)
         if self.time in self.items:
             raise _parameter("items", "other attributes than the time", self.time)
 

@@ -8,7 +8,7 @@ from planning.fit.dfit.servers import Server, servers_of
 from planning.fit.dfit.tables import Bound
 from planning.fit.model import MethodLimit
 from planning.fit.network import QueryNetwork
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 
 MARGIN = 1.5
 """How much costs may grow before a feasibility triangle has to be made smaller."""

@@ -19,7 +19,7 @@ from planning.errors import check_between
 from planning.fit.dfit.servers import Server, servers_of
 from planning.fit.model import MethodLimit
 from planning.fit.network import QueryNetwork, graph
-from planning.fit.program import SheddingProgram, shedding_program
+from planning.fit.simplex.shedding import SheddingProgram, shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 SPREAD_SHARE = 0.8

@@ -14,7 +14,6 @@ from planning.fit.dfit.sampling import Sampling
 from planning.fit.dfit.servers import Server
 from planning.fit.kernels.drops import fractions
 from planning.fit.model import MethodLimit
-from planning.fit.program import Arrivals, shedding_program
 from planning.fit.simplex.dual import (
     OPTIMAL,
     REFRESH,
@@ -24,6 +23,7 @@ from planning.fit.simplex.dual import (
     start,
     values,
 )
+from planning.fit.simplex.shedding import Arrivals, shedding_program
 
 CHUNK = 200_000
 FULL = 1.0 + 1e-12

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numba import njit
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.fit.program import Arrivals
+from planning.fit.simplex.shedding import Arrivals
 from planning.pacing import GOLDEN, ONE
 
 if TYPE_CHECKING:

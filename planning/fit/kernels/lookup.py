@@ -8,8 +8,8 @@ from numba import njit
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.kernels.drops import ROUNDING, affine, all_fit, fractions, inner
 from planning.fit.path import INNER, CriticalRegions, PointQuadtree, Quadtree
-from planning.fit.program import Arrivals
 from planning.fit.simplex.dual import Problem, feasible
+from planning.fit.simplex.shedding import Arrivals
 
 INSIDE = 1e-10
 EXACTLY = 1e-13

@@ -16,7 +16,7 @@ import numpy as np
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.fit.network import QueryNetwork
 from planning.fit.network.graph import Flows
-from planning.fit.program import SheddingProgram, shedding_program
+from planning.fit.simplex.shedding import SheddingProgram, shedding_program
 
 if TYPE_CHECKING:
     from planning.fit.path.selection import Selector

@@ -16,9 +16,9 @@ from planning.arrays import FloatArray
 from planning.errors import PlanningError
 from planning.fit.kernels.lookup import any_holds
 from planning.fit.path import CriticalRegions
-from planning.fit.program import SheddingProgram
 from planning.fit.simplex.dual import OPTIMAL, REFRESH, Basis, Problem, solve, start
 from planning.fit.simplex.polytope import deepest, unit_forms
+from planning.fit.simplex.shedding import SheddingProgram
 
 STEP = 1e-7
 THIN = 1e-9

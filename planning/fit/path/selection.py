@@ -9,8 +9,8 @@ import numpy as np
 from planning.arrays import FloatArray, IntArray
 from planning.fit.kernels import lookup
 from planning.fit.path import MATCH, CriticalRegions, FitPlans, Quadtree, Stored
-from planning.fit.program import SheddingProgram
 from planning.fit.simplex.dual import Problem
+from planning.fit.simplex.shedding import SheddingProgram
 from planning.fit.simplex.warm import WarmSimplex
 
 

@@ -13,7 +13,7 @@ from planning.fit.dfit.servers import servers_of
 from planning.fit.dfit.tables import Table, leaf_table
 from planning.fit.network import QueryNetwork
 from planning.fit.path import FitPlans
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 
 
 def build_tables(

@@ -12,7 +12,7 @@ from planning.fit.model import MethodLimit
 from planning.fit.network import QueryNetwork
 from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Empirical
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simulate import local_drops, measure, random_drops
 
 Method = tuple[str, str, float]

@@ -18,7 +18,7 @@ from planning.errors import check_between
 from planning.fit.model import MethodLimit
 from planning.fit.path import FEASIBLE, INNER, Quadtree
 from planning.fit.printed.distributions import Distribution
-from planning.fit.program import SheddingProgram
+from planning.fit.simplex.shedding import SheddingProgram
 from planning.fit.simplex.warm import WarmSimplex
 
 DEPTH = 48

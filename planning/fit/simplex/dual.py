@@ -39,7 +39,7 @@ EPSILON = 2.0**-52
 
 
 class Problem(NamedTuple):
-    """The original data, as :class:`planning.fit.program.SheddingProgram` states them."""
+    """The original data, as :class:`planning.fit.simplex.shedding.SheddingProgram` states them."""
 
     tableau: FloatArray
     cost: FloatArray

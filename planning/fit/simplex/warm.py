@@ -18,8 +18,8 @@ from numba.np.numpy_support import carray
 from planning.arrays import FloatArray, IntArray
 from planning.errors import PlanningError
 from planning.fit.kernels.drops import all_fit, fractions, inner
-from planning.fit.program import Arrivals, SheddingProgram
 from planning.fit.simplex.dual import OPTIMAL, Basis, Problem, solve
+from planning.fit.simplex.shedding import Arrivals, SheddingProgram
 
 WORD = 8
 """Bytes of a float or integer."""
@@ -29,10 +29,10 @@ class WarmSimplex:
     """Solves one program for one rate vector after another, each from the last basis.
 
     The result for a rate vector does not depend on what was solved before: the optimal basis is
-    unique (see :mod:`planning.fit.program`), up to rounding.
+    unique (see :mod:`planning.fit.simplex.shedding`), up to rounding.
 
     >>> from planning.fit.demo import figure_1
-    >>> from planning.fit.program import shedding_program
+    >>> from planning.fit.simplex.shedding import shedding_program
     >>> program = shedding_program(figure_1())
     >>> program.names
     ('i1->a1', 'i2->a2')

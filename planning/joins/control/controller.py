@@ -24,7 +24,6 @@ from planning.joins.model import Windows, combine_utilities
 from planning.joins.plan import Plan
 
 MEMORY = 0.75  # windows that the online estimate remembers
-USUAL = 4.0  # windows over which comparisons are counted
 FORGET = 0.92  # weight that measured costs keep per batch
 TINY = 1e-12
 
@@ -132,7 +131,6 @@ class Controller:
         self.drift = DriftWatch(self.values, self.windows)
         self._rates = np.zeros((2, self.values.shape[0]))
         self._usual = np.zeros((2, self.values.shape[0]))
-        self._volumes: FloatArray | None = None
 
     @classmethod
     def of(cls, plan: Plan, **settings: Any) -> Controller:
@@ -206,20 +204,10 @@ class Controller:
         self._usual = seen if not self._usual.any() else (1 - slow) * self._usual + slow * seen
 
     def mixture(self, view: View) -> FloatArray:
-        """Comparisons with every basic window as they usually are: over several windows of time.
-
-        What happens to be stored now does not count: a share of all comparisons is best spent where
-        and when they are worth most.
-        """
+        """Comparisons with every basic window at the usual mixture of tuples, whatever the rate."""
         self._follow(view)
-        now = view.arrived[::-1, :, None] * view.populations[:, None, :].astype(np.float64)
-        span = USUAL * max(self.windows.window_s)
-        if self._volumes is None:
-            total = float(now.sum()) * span / max(view.elapsed_s, 1e-9)
-            known = self.plan.volumes if self.plan is not None else np.ones(now.shape)
-            self._volumes = known * max(total, 1.0)
-        self._volumes = self._volumes * np.exp(-view.elapsed_s / span) + now
-        return self._volumes
+        usual = self._usual if self._usual.any() else np.ones(self._usual.shape)
+        return usual[::-1, :, None] * view.populations[:, None, :].astype(np.float64)
 
     def _demand(self, view: View) -> FloatArray:
         """Comparisons that the tuples of the next tick would make with every basic window."""

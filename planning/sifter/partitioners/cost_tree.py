@@ -11,8 +11,8 @@ between Delta and 1. So choosing regions means growing a tree that maximises thi
 2. prune it to l leaves by dynamic programming at the multipliers of the operating point and, with
    less weight, of a few other loads, which are read off the exact path of the pruned tree; repeat
    while the loss falls;
-3. do both again in a band around the multiplier of the operating point, and keep the partition that
-   loses less.
+3. do both again in two bands around the multiplier of the operating point, and keep the partition
+   that loses least.
 
 The query measure is exact, the data measure sampled: a query gives its mass to the sample points
 that match it, one that none matches to its center. The paper left a partitioner for all workloads
@@ -33,20 +33,20 @@ from planning.sifter.partitioners.sample import Sample
 from planning.sifter.partitioners.trees import partition_of
 from planning.sifter.queries.matching import spread
 
-WIDE, NEAR = (0.04, 6.0), (0.3, 3.0)
+WIDE, NEAR, NEARER = (0.04, 6.0), (0.3, 3.0), (0.6, 1.7)
 """Bands of multipliers, in units of the stream's mean QoS per tuple and of the operating one."""
 OVERGROWTH = 6
 SMALLEST, SMALLEST_OF_MANY = 3, 6  # sample points on either side of a cut between points
 MANY_PER_REGION = 50
 LOADS = (0.1, 0.3, 0.5, 0.7)
-LOAD_WEIGHT = 0.05
+LOAD_WEIGHT = 0.02
 """Pruning serves these throttle fractions besides the operating point: one partition for all z."""
 ROUNDS = 3
 LEAST_MULTIPLIER = 0.01
 
 
 def partition(sample: Sample, parameters: Parameters) -> Partition:
-    """Overgrow and prune to l regions in either band; return the partition that loses less."""
+    """Overgrow and prune to l regions in each band; return the partition that loses least."""
     delta = parameters.fairness_threshold
     mass, center_mass = spread(sample.points, sample.queries)
     total = float(mass.sum() + center_mass.sum())
@@ -59,7 +59,7 @@ def partition(sample: Sample, parameters: Parameters) -> Partition:
     needs = 1.0 - np.array([*LOADS, parameters.throttle_fraction])
     weights = np.array([*(LOAD_WEIGHT for _ in LOADS), 1.0])
     least, best, operating = np.inf, (np.array([LEAF]), np.zeros(1), np.zeros(1, np.int64)), total
-    for band in (WIDE, NEAR):
+    for band in (WIDE, NEAR, NEARER):
         unit = total if band is WIDE else operating
         prices = _prices(unit * band[0], unit * band[1], total, sample, parameters)
         axis, cut, left, f, a, free = _grown(sample, masses, prices, parameters)

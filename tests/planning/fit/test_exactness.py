@@ -11,7 +11,7 @@ from planning.errors import PlanningError
 from planning.fit import QueryNetwork
 from planning.fit.demo import WEB_RATES, figure_1, network
 from planning.fit.planner import plan_network
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 

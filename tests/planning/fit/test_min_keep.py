@@ -11,12 +11,12 @@ from scipy.optimize import linprog
 
 from benchmarks.fit import examples
 from benchmarks.fit.networks import random_network
-from benchmarks.fit.program import optimum
 from planning.fit import Plan, QueryNetwork, demo
 from planning.fit.model import MethodLimit
 from planning.fit.planner import plan_network
-from planning.fit.program import shedding_program
+from planning.fit.program import optimum
 from planning.fit.shedder import Shedder
+from planning.fit.simplex.shedding import shedding_program
 
 
 def best_by_highs(network: QueryNetwork, rates: np.ndarray) -> tuple[float, float]:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from benchmarks.fit.examples import figure_1, figure_7
 from benchmarks.fit.networks import random_network, relative_errors
-from benchmarks.fit.program import NetworkProgram, optimum
 from planning.errors import InvalidInput, StatisticsError
 from planning.fit import QueryNetwork, demo, statistics
 from planning.fit.planner import plan, plan_network, solver_status
 from planning.fit.printed.distributions import Empirical, Exponential
-from planning.fit.program import shedding_program
+from planning.fit.program import NetworkProgram, optimum
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 

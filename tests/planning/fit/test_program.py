@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.fit.examples import chains, figure_1, figure_7
 from benchmarks.fit.networks import networks, random_network
-from benchmarks.fit.program import NetworkProgram, optimum
 from planning.fit import QueryNetwork
 from planning.fit.model import MethodLimit
 from planning.fit.planner import plan_network
+from planning.fit.program import NetworkProgram, optimum
 
 
 def test_random_networks_have_one_optimum_by_three_solvers():

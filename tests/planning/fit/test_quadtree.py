@@ -17,7 +17,7 @@ from planning.fit.planner import plan_network
 from planning.fit.printed.distributions import Empirical, Exponential
 from planning.fit.printed.quadtree import build as build_tree
 from planning.fit.printed.quadtree import simplex_scorer
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 
 
 @pytest.mark.parametrize("letter", "abcde")

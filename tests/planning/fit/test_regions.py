@@ -10,7 +10,7 @@ from benchmarks.fit.networks import networks
 from planning.fit import Plan, QueryNetwork
 from planning.fit.path.regions import RegionLimit, enumerate_regions
 from planning.fit.planner import plan_network
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 

@@ -21,7 +21,7 @@ from planning.fit.kernels.lookup import best_below
 from planning.fit.model import MethodLimit
 from planning.fit.planner import plan_network
 from planning.fit.printed import cfit
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.fit import examples
 from benchmarks.fit.networks import random_network
-from planning.fit.program import shedding_program
+from planning.fit.simplex.shedding import shedding_program
 from planning.fit.simplex.warm import WarmSimplex
 
 

