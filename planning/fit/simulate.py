@@ -35,7 +35,7 @@ BLOCKS = 20
 """Stretches of the samples whose qualities count as independent."""
 MOST_ITEMS = 1_000_000
 """Items that a node is offered at one load."""
-FEWEST_PER_PERIOD, MOST_PER_PERIOD = 200, 20_000
+FEWEST_PER_PERIOD, MOST_PER_PERIOD = 200, 30_000
 """Items of a period: where there would be more, it is taken shorter than it is; rates stay."""
 BUSY_PERIODS = 3
 

@@ -130,5 +130,5 @@ class RateMonitor(Throttle):
     def _memory_s(self, rate: float) -> float:
         """Return over how long a rate is averaged: longer where a period holds only few items."""
         items = rate * self.period_s
-        memory = max(FEW / items, min(FEW * MANY / items**2, MANY / items), SHORTEST)
+        memory = max(FEW / items, min((MANY / items) ** 2, MANY / items), SHORTEST)
         return min(memory, self.periods) * self.period_s
