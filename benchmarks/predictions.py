@@ -68,6 +68,11 @@ class Kept:
         """Whether what was achieved lies in the interval."""
         return self.low <= self.achieved <= self.high
 
+    @property
+    def promise_made(self) -> bool:
+        """Whether there is an interval; not if the held-out samples were too few."""
+        return self.high > 0.0
+
 
 def streams(family: str, quick: bool = False) -> Iterator[Stream]:
     """Yield the demo stream of a family, and the recorded ones that are there."""
@@ -126,8 +131,8 @@ def run(quick: bool) -> list[dict[str, Any]]:
     every = [k for f in families.NAMES for s in streams(f, quick) for k in trials(s)]
     rows = []
     for following, what in ((False, "unseen rows or objects of the stretch"), (True, "next batch")):
-        kept = [k.kept for k in every if k.following == following]
-        share = sum(kept) / len(kept)
+        kept = [k.kept for k in every if k.following == following and k.promise_made]
+        share = sum(kept) / max(len(kept), 1)
         rows.append(
             {
                 "bar": f"promised quality ± 0.025 holds on the {what}, {len(kept)} (stream, load)",
@@ -351,14 +356,17 @@ def main() -> None:
          "gate"],
         [
             [k.stream, k.batch, "next batch" if k.following else "unseen", k.load,
-             f"{k.promised:.3f}", f"{k.achieved:.3f}", "yes" if k.kept else "NO", f"{k.random:.3f}", f"{k.strongest} {k.best:.3f}",
-             k.decision]
+             f"{k.promised:.3f}", f"{k.achieved:.3f}",
+             "-" if not k.promise_made else "yes" if k.kept else "NO", f"{k.random:.3f}",
+             f"{k.strongest} {k.best:.3f}", k.decision]
             for k in every
         ],
     )  # fmt: skip
     for following, what in ((False, "unseen parts of the stretch"), (True, "next batches")):
-        kept = [k.kept for k in every if k.following == following]
-        print(f"{sum(kept)} of {len(kept)} promises kept on {what}")
+        tried = [k for k in every if k.following == following]
+        kept = [k.kept for k in tried if k.promise_made]
+        rest = len(tried) - len(kept)
+        print(f"{sum(kept)} of {len(kept)} promises kept on {what}; {rest} not made")
     behind = [k for k in every if k.achieved < k.best - 0.002]
     print(f"behind the strongest simple alternative in {len(behind)} of {len(every)}")
 

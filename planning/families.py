@@ -307,7 +307,9 @@ class Outcome:
     by_size: dict[str, float] = field(default_factory=dict)
     """Quality by batch size."""
     noise: float = 0.0
-    """Standard error of the difference between ``quality`` and that of the baselines."""
+    """Standard error of the difference between ``quality`` and that of the strongest baseline."""
+    error: float = 0.0
+    """Standard error of ``quality`` itself."""
     schedule: tuple[float, ...] = ()
     """Loads that followed one another, if the load changed."""
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
 from planning.artifacts.manifest import Prediction
 
@@ -36,12 +37,16 @@ class Promise(NamedTuple):
         return f"{self.quality:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-def promise(quality: float) -> Promise:
+def promise(quality: float, error: float = 0.0) -> Promise:
     """Return the interval around a quality that was measured on held-out samples.
 
-    >>> promise(0.99)
-    Promise(quality=0.99, low=0.965, high=1.0)
+    A quality whose standard error is above half the margin is not promised: it has no interval.
+
+    >>> promise(0.99), promise(0.99, error=0.03)
+    (Promise(quality=0.99, low=0.965, high=1.0), Promise(quality=0.99, low=None, high=None))
     """
+    if error > MARGIN / 2.0:
+        return Promise(quality)
     low, high = max(0.0, quality - MARGIN), min(1.0, quality + MARGIN)
     return Promise(quality, round(low, 12), round(high, 12))
 
@@ -82,5 +87,6 @@ def promised(
     at = float(plan.affordable(load)) if isinstance(load, Mapping) else float(load)
     missed = {1.0: 0.0} | missed
     loads = sorted(missed)
-    quality = model + float(np.interp(at, loads, [missed[z] for z in loads]))
-    return promise(min(1.0, max(0.0, quality)))
+    quality = min(1.0, max(0.0, model + float(np.interp(at, loads, [missed[z] for z in loads]))))
+    nearest = min(measured, key=lambda p: (abs(np.mean(p.load) - at), p.load))
+    return Promise(quality) if nearest.low is UNSET else promise(quality)

@@ -70,7 +70,7 @@ def spread_of(values: FloatArray, slots: IntArray, numeric: bool) -> float:
     """Return the distance that counts 1: of two unrelated values of the same entity.
 
     >>> slots = np.array([0, 0, 1, 1])
-    >>> round(spread_of(np.array([1.0, 3.0, 10.0, 10.0]), slots, True) ** 2, 9)  # twice the variance
+    >>> round(spread_of(np.array([1.0, 3.0, 7.0, 7.0]), slots, True) ** 2, 9)  # twice the variance
     2.0
     >>> round(spread_of(np.array([1.0, 2.0, 5.0, 5.0]), slots, False) ** 2, 9)  # one pair of two
     0.5
@@ -202,12 +202,11 @@ def _one_band(plan: Plan, trace: Trace, load: Load, band: float) -> Result:
     return replace(measure(plan, trace, np.concatenate(masks)), passed_fraction=passed)
 
 
-def noise(mine: Result, other: Result) -> float:
-    """Return the standard error of the difference of two losses, over stretches of the stream."""
-    difference = mine.lost - other.lost
-    if len(difference) < BLOCKS:
+def noise(lost: FloatArray) -> float:
+    """Return the standard error of a mean loss, or difference, over stretches of the stream."""
+    if len(lost) < BLOCKS:
         return 0.0
-    blocks = [float(block.mean()) for block in np.array_split(difference, BLOCKS)]
+    blocks = [float(block.mean()) for block in np.array_split(lost, BLOCKS)]
     return float(np.std(blocks, ddof=1) / BLOCKS**0.5)
 
 
@@ -252,7 +251,8 @@ def evaluate(
                 offered=trace.rows,
                 baselines={"send on change": others["send on change"].quality},
                 by_size={} if schedule else _by_size(plan, trace, load, mine.quality),
-                noise=noise(mine, strongest),
+                noise=noise(mine.lost - strongest.lost),
+                error=noise(mine.lost),
                 schedule=schedule,
             )
         )

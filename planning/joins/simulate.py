@@ -4,7 +4,7 @@ Rows are offered to a node in batches, in order of time; a join follows its mask
 utility of the matches found over that of the complete join, which is made once: of every match it
 is noted which tuple completes it, and in which basic window it finds the other one. Random dropping
 keeps each tuple with chance sqrt(r), so that it makes as many comparisons and finds the share r on
-average; newest first compares every tuple with the newest basic windows, as many as r allows.
+average; newest first compares every tuple with the newest tuples, as many as r allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from planning import rehearsal, sampling
 from planning.arrays import BoolArray, Columns, FloatArray, IntArray, sorted_sum
 from planning.errors import StatisticsError
 from planning.families import Definition, Outcome
-from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
 from planning.joins.parameters import Parameters
@@ -126,7 +125,7 @@ class Trial:
         ways = {
             "plan": keep.ravel()[self.place],
             "random dropping": np.sqrt(at[later] * at[earlier]),
-            "newest first": self._newest_first(steps),
+            "newest first": self._newest_first(load),
         }
         complete = self._totals(np.ones(utility.size))
         found = {name: self._totals(share) for name, share in ways.items()}
@@ -145,6 +144,7 @@ class Trial:
             baselines={"newest first": quality["newest first"]},
             by_size=sizes,
             noise=_error(found["plan"] - found[rival], complete),
+            error=_error(found["plan"], complete),
             schedule=steps if isinstance(load, tuple) else (),
         )
 
@@ -168,18 +168,22 @@ class Trial:
             possible += int(table.sum())
         return made / possible if possible else 1.0
 
-    def _newest_first(self, steps: Sequence[float]) -> FloatArray:
-        """Return the share of each match that is found by comparing with the newest tuples."""
-        shares = np.zeros(self.matches[0].size)
-        edges = -(-np.arange(len(steps) + 1) * self.rows // len(steps))  # as rehearsal.along
-        for load, begin, end in zip(steps, edges[:-1], edges[1:], strict=True):
-            made = sum(
-                self._stored(a, min(a + rehearsal.USUAL, end)).sum(axis=0)
-                for a in range(begin, end, rehearsal.USUAL)
-            )
-            take = path.fill(np.arange(self.n), np.asarray(made, float), load * float(np.sum(made)))
-            low, high = np.searchsorted(self.matches[0], (begin, end))
-            shares[low:high] = take[self.place[low:high] % self.n]
+    def _newest_first(self, load: Load) -> FloatArray:
+        """Return the share of each match that is found by comparing with the newest tuples.
+
+        Every tuple is granted the share r of its comparisons, so that the budget holds at all
+        times, as it does for a plan.
+        """
+        later = self.matches[0]
+        at, shares = rehearsal.along(load, self.rows), np.zeros(later.size)
+        for a in range(0, self.rows, rehearsal.USUAL):
+            b = min(a + rehearsal.USUAL, self.rows)
+            stored = self._stored(a, b)
+            upto = np.cumsum(stored, axis=1)
+            left = at[a:b, None] * upto[:, -1:] - (upto - stored)
+            low, high = np.searchsorted(later, (a, b))
+            take = np.clip(left / np.maximum(stored, 1), 0.0, 1.0)
+            shares[low:high] = take.ravel()[self.place[low:high] - a * self.n]
         return shares
 
     def _totals(self, share: FloatArray | BoolArray) -> FloatArray:

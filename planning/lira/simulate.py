@@ -90,6 +90,7 @@ class _Trial:
             baselines={"one delta": uniform_quality},
             by_size={} if changing else self.by_size(steps[0], keep, quality),
             noise=self.noise(views[0], views[2 if uniform_quality >= random_quality else 1]),
+            error=self.noise(views[0], self.correct),
             schedule=tuple(steps) if changing else (),
         )
 

@@ -12,20 +12,20 @@ from planning.runtime.throttle import Throttle, positive
 
 SHORTEST = 0.02
 """Memory of an estimate, in periods, at least."""
-FEW, MANY = 5, 20
-"""Items of an input that its estimate rests on: if a period holds many, and if it holds few."""
+ENOUGH = 20
+"""Items of an input that its estimate rests on, unless its memory is at a bound."""
 
 
 class RateMonitor(Throttle):
     """Rates by input, predicted with head room, as FIT's plans want them.
 
-    A rate is an exponential mean of what has arrived, the batch at hand included, over five items
-    (twenty if a period holds fewer), but at least a fiftieth of a period: what passes within a
-    period then fits its rates, although they change from one to the next. Added are ``head_room``
-    times the root of the mean square by which the last periods differed from what was believed
-    while they lasted. Time counts between batches that hold something of an input, so batches of
-    any length, from many in a period to one for several, lead to the same rates. A count that
-    exceeds a period's is believed at once.
+    A rate is an exponential mean of what has arrived, the batch at hand included, over about
+    twenty items, but at least a fiftieth of a period: what passes within a period then fits its
+    rates, although they change from one to the next. Added are ``head_room`` times the root of the
+    mean square by which the last periods differed from what was believed while they lasted. Time
+    counts between batches that hold something of an input, so batches of any length, from many in a
+    period to one for several, lead to the same rates. A count that exceeds a period's is believed
+    at once.
 
     Parameters
     ----------
@@ -120,15 +120,10 @@ class RateMonitor(Throttle):
         self._next_s = self.period_s / 20.0
         for name, count in self._counts.items():
             rate = self._rates.setdefault(name, count / elapsed_s)
-            memory_s = self._memory_s(max(rate, 1e-9))
+            memory = min(max(ENOUGH / max(rate * self.period_s, 1e-9), SHORTEST), self.periods)
+            memory_s = memory * self.period_s
             weight = math.expm1(-elapsed_s / memory_s) / math.expm1(-self._age_s / memory_s)
             self._rates[name] = rate + weight * (count / elapsed_s - rate)
             self._next_s = min(self._next_s, memory_s / 2.0)
         self._counts = dict.fromkeys(self._counts, 0.0)
         self.load = {name: rate + self._room.get(name, 0.0) for name, rate in self._rates.items()}
-
-    def _memory_s(self, rate: float) -> float:
-        """Return over how long a rate is averaged: longer where a period holds only few items."""
-        items = rate * self.period_s
-        memory = max(FEW / items, min((MANY / items) ** 2, MANY / items), SHORTEST)
-        return min(memory, self.periods) * self.period_s

@@ -72,6 +72,7 @@ def _outcome(plan: Plan, columns: Columns, benches: dict[int, Bench], load: Load
         offered=rows,
         by_size={} if varies else rehearsal.by_size(rows, quality),
         noise=bench.noise(keep, random, load),
+        error=bench.error(keep, load),
         schedule=tuple(steps) if varies else (),
     )
 
@@ -131,12 +132,22 @@ class Bench:
 
     def noise(self, keep: BoolArray, other: BoolArray, load: Load) -> float:
         """Return the standard error of the difference in quality between two masks."""
-        gain = self._worth(keep, load) - self._worth(other, load)
-        blocks = np.array([part.sum() for part in np.array_split(gain, min(BLOCKS, len(gain)))])
-        return float(np.sqrt(len(blocks)) * blocks.std(ddof=1)) if len(blocks) > 1 else 0.0
+        return _deviation(self._worth(keep, load) - self._worth(other, load))
+
+    def error(self, keep: BoolArray, load: Load) -> float:
+        """Return the standard error of a mask's quality."""
+        worth = self._worth(keep, load)
+        share = float(worth.sum()) / max(float(self.value.sum()), 1e-300)
+        return _deviation(worth - share * self.value)
 
     def _worth(self, keep: BoolArray, load: Load) -> FloatArray:
         """Return what each tuple contributes."""
         passed = float(keep.mean())
         processed = min(1.0, float(np.mean(load)) / passed) if passed > 0 else 1.0
         return np.asarray(self.value * keep * processed)
+
+
+def _deviation(gain: FloatArray) -> float:
+    """Return the standard deviation of a sum over tuples, from stretches of the stream."""
+    blocks = np.array([part.sum() for part in np.array_split(gain, min(BLOCKS, len(gain)))])
+    return float(np.sqrt(len(blocks)) * blocks.std(ddof=1)) if len(blocks) > 1 else 0.0

@@ -17,6 +17,7 @@ import msgspec
 
 from planning import families
 from planning.arrays import Columns
+from planning.artifacts.predicting import MARGIN
 from planning.errors import NoPlan, PlanningError, StoreError
 from planning.families import Outcome
 from planning.home import Home
@@ -189,6 +190,12 @@ def _doubts(outcomes: Sequence[Outcome]) -> list[str]:
         doubts.append(
             f"the plan's own model is off on held-out samples ({at}); what was measured is "
             "promised instead. Collect more samples, or plan more often if the stream drifts"
+        )
+    unsure = max(outcomes, key=lambda o: o.error)
+    if unsure.error > MARGIN / 2.0:
+        doubts.append(
+            f"the held-out samples are too few to promise a quality within {MARGIN:g} (standard "
+            f"error {unsure.error:.3f} {_at(unsure)}); collect more samples"
         )
     uneven = max(outcomes, key=lambda o: o.spread)
     if uneven.spread > EVEN:

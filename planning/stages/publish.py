@@ -60,12 +60,11 @@ def publish(
         created_at=created_at,
         inputs=_inputs(run, definition),
         parameters=definition.model_dump(mode="json")["parameters"],
-        predicted=[
-            {"load": o["load"], **promise(o["quality"])._asdict(), "model": o["predicted_quality"]}
-            for o in verdict["outcomes"]
-            if not o["schedule"]
-        ],
-        gate={name: verdict[name] for name in ("decision", "reason", "outcomes", "warnings")},
+        predicted=[_prediction(o) for o in verdict["outcomes"] if not o.get("schedule")],
+        gate={
+            **{name: verdict[name] for name in ("decision", "reason", "outcomes")},
+            "warnings": verdict.get("warnings", []),
+        },
         validity={
             "not_after": _not_after(definition, created_at),
             "fallback": definition.validity.fallback,
@@ -78,6 +77,13 @@ def publish(
     run.write("published", summary)
     reevaluate.record(home, definition, plan, decided_at)
     return summary
+
+
+def _prediction(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return what is promised at a load of the gate."""
+    promised = promise(outcome["quality"], outcome.get("error", 0.0))
+    point = {**promised._asdict(), "load": outcome["load"], "model": outcome["predicted_quality"]}
+    return {name: value for name, value in point.items() if value is not None}
 
 
 def _inputs(run: Run, definition: StreamDefinition) -> dict[str, str]:
