@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.joins import algorithms
 from benchmarks.joins.costmodel import Strategy, Trace, run
 from benchmarks.joins.ordered import Ordered
 from benchmarks.joins.scene import Scene, best_value
@@ -18,7 +19,6 @@ from planning.joins import planner
 from planning.joins.control import Controller
 from planning.joins.engine import Selection
 from planning.joins.model import Condition, Windows, concatenate
-from planning.joins.printed import algorithms
 from planning.joins.statistics import Statistics, assemble, histogram
 
 UNLIMITED = 1e15  # comparisons per second

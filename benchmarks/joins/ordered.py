@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from benchmarks.joins.algorithms import comparisons_in_order
 from planning.arrays import FloatArray, IntArray
 from planning.joins.engine import Selection, probe, storage
 from planning.joins.engine.probe import Rules, Tally
 from planning.joins.engine.storage import Scratch, State
-from planning.joins.printed.algorithms import comparisons_in_order
 
 
 class Ordered(NamedTuple):

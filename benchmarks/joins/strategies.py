@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from benchmarks.joins import algorithms
+from benchmarks.joins.algorithms import Correlation
 from benchmarks.joins.ordered import Ordered
 from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.joins import path
 from planning.joins.control import Controller, View
 from planning.joins.engine import Selection
 from planning.joins.model import Windows
-from planning.joins.printed import algorithms
-from planning.joins.printed.algorithms import Correlation
 
 EPSILON_S = 1e-6
 

@@ -94,6 +94,7 @@ def _headroom(made: Plan, successive: FloatArray, share: float) -> float:
 
 def _qualities(made: Plan, rates: FloatArray) -> tuple[float, ...]:
     """Return the quality of the observed rates, scaled so that their mean stands for each load."""
+    rates = np.maximum(rates, 0.0)  # as counts of broken monitors may not be
     scale = _busiest(made.network, rates.mean(axis=0))
     if scale <= 0.0:
         return ()

@@ -7,7 +7,6 @@ so taking items by value per comparison is optimal, and one sorted list answers 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -16,9 +15,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 
 Counts: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Value, hits and comparisons of every item [window, type, basic window]."""
-Estimate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], FloatArray]
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
-FALLING = 1e-3  # relative, from the newest basic window to the oldest one of equal chance
 NEIGHBOURS = (0.25, 0.5, 1.0, 0.5, 0.25)
 
 
@@ -133,62 +130,3 @@ def shrunk_density(
     with np.errstate(divide="ignore"):
         weight = np.where(chance > 0, prior_hits / chance, 1.0)
     return np.asarray((value + weight * chance * factor) / (comparisons + weight))
-
-
-def falling_density(
-    value: FloatArray, hits: FloatArray, comparisons: FloatArray, prior_hits: float
-) -> FloatArray:
-    """Value per comparison if it always falls with age; types and windows keep their levels.
-
-    Where matches come in clusters, the pattern over the basic windows is chance, but mostly the
-    newest tuples match best.
-
-    >>> one = np.array([[[30.0, 40.0, 2.0]]])
-    >>> falling_density(one, one, np.full((1, 1, 3), 100.0), 0.0).round(4).tolist()
-    [[[0.3501, 0.3499, 0.02]]]
-    """
-    from scipy.optimize import isotonic_regression
-
-    pooled, made = hits.sum(axis=1), np.maximum(comparisons.sum(axis=1), 1e-9)
-    chance = np.array(
-        [
-            isotonic_regression(row / each, weights=each, increasing=False).x
-            for row, each in zip(pooled, made, strict=True)
-        ]
-    )[:, None, :]
-    chance = chance * (1.0 + FALLING * np.linspace(1.0, 0.0, chance.shape[2]))
-    mean_value = float(value.sum()) / max(float(hits.sum()), 1e-300)
-    expected = (chance * comparisons).sum(axis=2, keepdims=True)
-    factor = value.sum(axis=2, keepdims=True) + prior_hits * mean_value
-    return np.asarray(chance * factor / np.maximum(expected + prior_hits, 1e-300))
-
-
-def newest_density(
-    value: FloatArray, hits: FloatArray, comparisons: FloatArray, prior_hits: float
-) -> FloatArray:
-    """Value per comparison if only age counts, and it always falls with it.
-
-    >>> one = np.array([[[3.0, 1.0]], [[1.0, 0.0]]])
-    >>> newest_density(one, one, np.full((2, 1, 2), 10.0), 0.0).round(2).tolist()
-    [[[0.2, 0.05]], [[0.2, 0.05]]]
-    """
-    tables = (value, hits, comparisons)
-    worth, found, made = (table.sum(axis=(0, 1), keepdims=True) for table in tables)
-    return np.broadcast_to(falling_density(worth, found, made, prior_hits), value.shape)
-
-
-ESTIMATES: tuple[Estimate, ...] = (shrunk_density, falling_density, newest_density)
-
-
-def gains(density: FloatArray, value: FloatArray, volumes: FloatArray) -> FloatArray:
-    """Return what an order gains on random dropping at :data:`LOADS`, as a share of all value.
-
-    >>> density, volumes = np.array([[[2.0, 1.0]]]), np.full((1, 1, 2), 5.0)
-    >>> gains(density, np.array([[[8.0, 2.0]]]), volumes).round(2).tolist()
-    [0.03, 0.06, 0.12, 0.18, 0.3, 0.18]
-    """
-    order, total, worth = rank(density), float(volumes.sum()), float(value.sum())
-    if worth <= 0:
-        return np.zeros(len(LOADS))
-    kept = [float((fill(order, volumes, r * total) * value).sum()) / worth for r in LOADS]
-    return np.array(kept) - LOADS

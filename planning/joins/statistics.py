@@ -8,8 +8,9 @@ first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Tuples, Windows, combine_utilities, merge
 
+Estimate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], FloatArray]
+"""From value, hits, comparisons and the prior to value per comparison."""
+FALLING = 1e-3  # relative, from the newest basic window to the oldest one of equal chance
 CLEARLY = 0.002  # of all output, on average over loads: another estimate is better
 A_LITTLE = 0.02  # of all output: no less was found than could be expected
 
@@ -77,7 +81,7 @@ class Statistics:
 
     def lasting(
         self, definition: Definition[Parameters]
-    ) -> tuple[tuple[float, ...], path.Estimate]:
+    ) -> tuple[tuple[float, ...], Estimate]:
         """Return how much of a plan's gain over random dropping lasts, and the best estimate.
 
         By load (:data:`~planning.joins.path.LOADS`), what an order made from the first half of the
@@ -89,17 +93,17 @@ class Statistics:
         if min(float(half[0].sum()) for half in (early, late)) <= 0:
             return (), path.shrunk_density
 
-        def mean(estimate: path.Estimate) -> float:
+        def mean(estimate: Estimate) -> float:
             turns = ((early, late), (late, early))
-            found = [path.gains(estimate(*of, prior), on[0], on[2]) for of, on in turns]
+            found = [gains(estimate(*of, prior), on[0], on[2]) for of, on in turns]
             return float(np.mean(found))
 
-        best = max(path.ESTIMATES, key=mean)
+        best = max(ESTIMATES, key=mean)
         if mean(best) <= mean(path.shrunk_density) + CLEARLY:
             best = path.shrunk_density
         density = best(*early, prior)
-        promised = path.gains(density, density * early[2], early[2])
-        gained = path.gains(density, late[0], late[2])
+        promised = gains(density, density * early[2], early[2])
+        gained = gains(density, late[0], late[2])
         if np.all(gained > promised - A_LITTLE):
             return (), best
         shares = np.divide(gained, promised, out=np.ones(promised.size), where=promised > CLEARLY)
@@ -248,3 +252,62 @@ def histogram(
     join.tally.comparisons[:] = 0
     join.push_merged(stream[begin:end], rows[begin:end], merged.slice(int(begin), int(end)))
     return join.tally.hits.sum(axis=0), join.tally.comparisons.sum(axis=0)
+
+
+def falling_density(
+    value: FloatArray, hits: FloatArray, comparisons: FloatArray, prior_hits: float
+) -> FloatArray:
+    """Value per comparison if it always falls with age; types and windows keep their levels.
+
+    Where matches come in clusters, the pattern over the basic windows is chance, but mostly the
+    newest tuples match best.
+
+    >>> one = np.array([[[30.0, 40.0, 2.0]]])
+    >>> falling_density(one, one, np.full((1, 1, 3), 100.0), 0.0).round(4).tolist()
+    [[[0.3501, 0.3499, 0.02]]]
+    """
+    from scipy.optimize import isotonic_regression
+
+    pooled, made = hits.sum(axis=1), np.maximum(comparisons.sum(axis=1), 1e-9)
+    chance = np.array(
+        [
+            isotonic_regression(row / each, weights=each, increasing=False).x
+            for row, each in zip(pooled, made, strict=True)
+        ]
+    )[:, None, :]
+    chance = chance * (1.0 + FALLING * np.linspace(1.0, 0.0, chance.shape[2]))
+    mean_value = float(value.sum()) / max(float(hits.sum()), 1e-300)
+    expected = (chance * comparisons).sum(axis=2, keepdims=True)
+    factor = value.sum(axis=2, keepdims=True) + prior_hits * mean_value
+    return np.asarray(chance * factor / np.maximum(expected + prior_hits, 1e-300))
+
+
+def newest_density(
+    value: FloatArray, hits: FloatArray, comparisons: FloatArray, prior_hits: float
+) -> FloatArray:
+    """Value per comparison if only age counts, and it always falls with it.
+
+    >>> one = np.array([[[3.0, 1.0]], [[1.0, 0.0]]])
+    >>> newest_density(one, one, np.full((2, 1, 2), 10.0), 0.0).round(2).tolist()
+    [[[0.2, 0.05]], [[0.2, 0.05]]]
+    """
+    tables = (value, hits, comparisons)
+    worth, found, made = (table.sum(axis=(0, 1), keepdims=True) for table in tables)
+    return np.broadcast_to(falling_density(worth, found, made, prior_hits), value.shape)
+
+
+ESTIMATES: tuple[Estimate, ...] = (path.shrunk_density, falling_density, newest_density)
+
+
+def gains(density: FloatArray, value: FloatArray, volumes: FloatArray) -> FloatArray:
+    """Return what an order gains on random dropping at :data:`~planning.joins.path.LOADS`, as a share of all value.
+
+    >>> density, volumes = np.array([[[2.0, 1.0]]]), np.full((1, 1, 2), 5.0)
+    >>> gains(density, np.array([[[8.0, 2.0]]]), volumes).round(2).tolist()
+    [0.03, 0.06, 0.12, 0.18, 0.3, 0.18]
+    """
+    order, total, worth = path.rank(density), float(volumes.sum()), float(value.sum())
+    if worth <= 0:
+        return np.zeros(len(path.LOADS))
+    kept = [float((path.fill(order, volumes, r * total) * value).sum()) / worth for r in path.LOADS]
+    return np.array(kept) - path.LOADS

@@ -94,7 +94,17 @@ def solver_status(run: Run) -> str:
 
 
 def warnings_of(run: Run) -> list[str]:
-    """Return what the planner warns of: why the plan may disappoint, and the remedy."""
+    """Return what the planner warns of: why the plan may disappoint, and the remedy.
+
+    >>> import tempfile
+    >>> from planning.home import Home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run.of(Home.at(folder), "requests", "by hand")
+    ...     run.write("candidate", {"family": "fit", "plan": {}, "summary": {},
+    ...                             "solver_status": "exact", "warnings": ["few periods"]})
+    ...     warnings_of(run)
+    ['few periods']
+    """
     return _candidate(run).get("warnings", [])
 
 

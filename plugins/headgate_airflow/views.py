@@ -176,8 +176,9 @@ def what_if(home: Home, stream: str, version: int, at: str) -> dict[str, Any]:
         "version": version,
         "load": load,
         "predicted_quality": promised.quality,
-        "predicted_interval": [promised.low, promised.high],
     }
+    if promised.low is not None:
+        answer["predicted_interval"] = [promised.low, promised.high]
     if isinstance(plan, families.PassesFraction):
         answer["passed_fraction"] = float(plan.passed_fraction(load))
     if isinstance(plan, loads.OfRates):

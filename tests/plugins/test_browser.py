@@ -69,14 +69,14 @@ def test_sliding_the_load_shows_what_it_costs(airflow, tab, orders):
     from planning.home import Home
 
     home = Home.at(airflow.home)
-    plan = Store(home.plans, TrustedKeys.load(home.keys)).load("orders").plan
+    published = Store(home.plans, TrustedKeys.load(home.keys)).load("orders")
     tab.goto(f"{airflow.url}/headgate/streams/orders")
     for load in (0.2, 1.0):
         with tab.expect_response(lambda answer, load=load: is_picture(answer, load)) as picture:
             tab.locator("#load").fill(str(load))
         assert picture.value.status == 200
         shown = float(tab.locator("#quality").inner_text())
-        assert shown == pytest.approx(plan.predicted_quality(load), abs=1e-4)
+        assert shown == pytest.approx(published.promised(load).quality, abs=1e-4)
     assert tab.problems == []
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.joins.algorithms import comparisons_in_order
 from benchmarks.joins.ordered import Ordered
 from benchmarks.joins.scene import Scene
 from benchmarks.joins.strategies import Fixed
 from benchmarks.joins.workload import Workload
 from planning.joins.model import Condition, Windows
-from planning.joins.printed.algorithms import comparisons_in_order
 
 OLDEST_FIRST = np.tile(np.arange(11)[::-1], (2, 1, 1))
 

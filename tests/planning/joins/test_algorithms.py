@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.joins import algorithms
 from planning.joins.model import Windows
-from planning.joins.printed import algorithms
 
 
 def test_printed_rate_adaptation_never_recovers_from_zero() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.joins import algorithms
 from planning.joins import path
-from planning.joins.printed import algorithms
 from planning.joins.program import optimum
 
 INSTANCES = 1200

@@ -113,7 +113,7 @@ def test_a_worse_plan_is_refused_and_the_published_one_stays(
     assert store(home).versions("ticks") == (1,)
     forced = gate.gate(home, run, force=True)
     assert forced["decision"] == "publish"
-    assert forced["reason"].startswith("forced although it loses")
+    assert forced["reason"].startswith("forced although at load 0.3 it loses")
     published = publish.publish(home, run, created_at=NOW)
     assert published is not None
     assert published["version"] == 2
