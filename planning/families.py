@@ -309,7 +309,8 @@ class Outcome:
     noise: float = 0.0
     """Standard error of the difference between ``quality`` and that of the strongest baseline."""
     error: float = 0.0
-    """Standard error of ``quality`` itself."""
+    """Standard error of ``quality``; where ``predicted_quality`` knows more than the load, of how
+    far the two lie apart."""
     schedule: tuple[float, ...] = ()
     """Loads that followed one another, if the load changed."""
 

@@ -31,6 +31,7 @@ from planning.attributes.statistics.build import MAX_ENTITIES, assemble
 from planning.columns import Encoded, encode, row_keys, value_codes
 from planning.errors import StatisticsError
 from planning.families import Definition
+from planning.stages.holdout import ORDER
 from spark_apps import attribute_votes
 from spark_apps.session import StatisticsApp, map_in_arrow, quoted
 
@@ -92,8 +93,11 @@ def as_numbers(samples: DataFrame, schema: TupleFormat, order_by: Sequence[str])
     lengths = [f"l{j}" for j in range(len(schema.names))]
     fields = [f"{c} double" for c in (*columns, *sort)] + [f"{c} long" for c in lengths]
     fields += [f"{CONTENT} long", f"{FILE} string", f"{ARRIVAL} long"]
-    chosen = samples.select(*(quoted(n) for n in names)).withColumns(
-        {FILE: F.input_file_name(), ARRIVAL: F.monotonically_increasing_id()}
+    places = {FILE: F.input_file_name(), ARRIVAL: F.monotonically_increasing_id()}
+    if ORDER in samples.columns:
+        places = {FILE: F.lit(""), ARRIVAL: F.col(ORDER)}
+    chosen = samples.select(
+        *(quoted(n) for n in names), *(place.alias(n) for n, place in places.items())
     )
     numbers = map_in_arrow(chosen, kernel, ", ".join(fields))
     if not order_by:
@@ -156,7 +160,7 @@ def _profile(
         role = schema.roles(cycle, parameters)
         bands = _bands(blocks, columns, schema, role, scales.scale, parameters.refresh_reports)
         window = _last_rows(ordered, columns, order, min(tuples, window_of(cycle, parameters)))
-        total = ordered.select(*(F.sum(f"l{j}") for j in range(len(columns)))).first()
+        [total] = ordered.select(*(F.sum(f"l{j}") for j in range(len(columns)))).collect()
         lengths = dict(zip(schema.names, total, strict=True))
         return assemble(
             name, tuples, count, cycle, schema, scales, bands, sum(s.reports for s in spreads),
@@ -289,7 +293,7 @@ def describe(statistics: Statistics) -> str:
     )
 
 
-APP = StatisticsApp("attribute_profile", __doc__, Parameters, build, describe)
+APP = StatisticsApp("attribute_profile", __doc__, Parameters, build, describe, ordered=True)
 
 if __name__ == "__main__":
     sys.exit(APP.main(sys.argv[1:]))

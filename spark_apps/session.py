@@ -18,6 +18,7 @@ from upath import UPath
 from planning.errors import BatchRejected, PlanningError
 from planning.families import Statistics
 from planning.sections import FamilyParameters
+from planning.stages.holdout import ORDER
 from planning.stages.run import Run
 
 EXIT_ERROR = 1
@@ -70,9 +71,16 @@ def quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def read_parquet(spark: SparkSession, path: UPath, columns: Sequence[str]) -> DataFrame:
-    """Read some columns of a Parquet folder that an earlier stage wrote."""
-    return spark.read.parquet(spark_path(path)).select(*(quoted(c) for c in columns))
+def read_parquet(
+    spark: SparkSession, path: UPath, columns: Sequence[str], *, ordered: bool = False
+) -> DataFrame:
+    """Read some columns of a Parquet folder that an earlier stage wrote.
+
+    With ``ordered`` also the rows' place in the stream, if the stage has noted it.
+    """
+    rows = spark.read.parquet(spark_path(path))
+    places = [ORDER] if ordered and ORDER in rows.columns else []
+    return rows.select(*(quoted(c) for c in (*columns, *places)))
 
 
 def arrays_of(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
@@ -130,11 +138,13 @@ class StatisticsApp:
     parameters: type[FamilyParameters]
     build: Callable[[DataFrame, Any], Statistics]
     describe: Callable[[Any], str]
+    ordered: bool = False
+    """Whether rows come with their place in the stream, ``planning.stages.holdout.ORDER``."""
 
     def work(self, spark: SparkSession, run: Run, _: argparse.Namespace) -> None:
         """Make the statistics of the run."""
         definition = run.definition()
-        samples = read_parquet(spark, run.train, definition.sample_columns)
+        samples = read_parquet(spark, run.train, definition.sample_columns, ordered=self.ordered)
         statistics = self.build(samples, definition.of(self.parameters))
         run.write("statistics", statistics.to_document())
         print(f"{self.name}: {self.describe(statistics)}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 RATE_UNITS = 4096  # measured rates are rounded up to this fraction of a report
 THINNINGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 STATUS_DIGITS = 1e-3
-MARGIN = 1.4  # what waiting for room in a window adds to the error of dead bands, on streams tried
+MARGIN = 1.1  # what waiting for room in a window adds to the error of dead bands, on streams tried
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:

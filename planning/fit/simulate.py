@@ -67,7 +67,8 @@ def evaluate(
     The network that is loaded is the one the samples themselves show, so a plan made from stale
     costs is seen to be stale. At a load of rates by input id, an outcome's ``load`` is the fraction
     that corresponds to them: the share of its work that the busiest server can afford. The
-    alternatives follow the rates that the node believes in while it sheds.
+    alternatives follow the rates that the node believes in while it sheds. What is predicted is
+    what the plan would achieve if the node knew them.
 
     Batch sizes are tried on a busy stretch, where no batch lasts longer than a period: what longer
     ones do to rates that change meanwhile depends on the rates.
@@ -98,11 +99,10 @@ def _outcome(
     random, local = items.instead(random_drops), items.instead(local_drops)
     strongest = max(random, local, key=lambda done: done.quality)
     z = _affordable(fresh, scaled) if isinstance(load, Mapping) else float(np.mean(load))
-    predicted = [plan.predicted_quality(at) for at in schedule or (load,)]
-    arriving = [1.0 / at for at in schedule] or None
+    known = measure(plan.network, scaled, plan.at_many(scaled * plan.headroom))
     return Outcome(
         load=z,
-        predicted_quality=float(np.average(predicted, weights=arriving)),
+        predicted_quality=min(known.quality, 1.0),
         quality=min(shed.quality, 1.0),
         random_quality=random.quality,
         passed_fraction=passed_fraction(fresh, scaled, shed),
@@ -110,6 +110,7 @@ def _outcome(
         baselines={"local shedding": local.quality},
         by_size=sizes,
         noise=_noise(shed, strongest),
+        error=_noise(shed, known),
         schedule=schedule,
     )
 
@@ -124,8 +125,9 @@ def _busy(network: QueryNetwork, rates: FloatArray) -> _Items:
 
 def _noise(shed: Measured, other: Measured) -> float:
     """Return the standard error of the difference of two qualities, from stretches of the time."""
+    gain = shed.throughput - other.throughput
     blocks = np.array_split(np.arange(len(shed.offered)), min(BLOCKS, len(shed.offered)))
-    gained = np.array([(shed.throughput - other.throughput)[block].sum() for block in blocks])
+    gained = np.array([gain[block].sum() for block in blocks])
     whole = np.array([shed.offered[block].sum() for block in blocks])
     if len(blocks) < 2 or not whole.sum():
         return 0.0

@@ -300,7 +300,9 @@ ESTIMATES: tuple[Estimate, ...] = (path.shrunk_density, falling_density, newest_
 
 
 def gains(density: FloatArray, value: FloatArray, volumes: FloatArray) -> FloatArray:
-    """Return what an order gains on random dropping at :data:`~planning.joins.path.LOADS`, as a share of all value.
+    """Return what an order gains on random dropping, as a share of all value, at some loads.
+
+    These are :data:`~planning.joins.path.LOADS`.
 
     >>> density, volumes = np.array([[[2.0, 1.0]]]), np.full((1, 1, 2), 5.0)
     >>> gains(density, np.array([[[8.0, 2.0]]]), volumes).round(2).tolist()

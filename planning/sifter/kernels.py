@@ -25,7 +25,9 @@ PLANNED = LEVELS // 2
 # Columns of ``state``, and places in ``control`` and ``ledger``.
 CREDIT, OFFERED, CUT = 0, 1, 2
 LOAD, FAIRNESS, CEILING, LOWEST = 0, 1, 2, 3
-DEBT, DUE, MOST, LEAST, SINCE, EVERY, SPAN, LEVEL = 0, 1, 2, 3, 4, 5, 6, 7
+DEBT, DUE, MOST, LEAST, SINCE, EVERY, SPAN, LEVEL, FLOOR = 0, 1, 2, 3, 4, 5, 6, 7, 8
+YOUNG = 4
+"""Tuples between the ledger's bounds when a stream begins; they part by 1/32 of what is due."""
 _inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 """For functions that only compiled code calls: without a way in from Python they compile sooner."""
 
@@ -54,6 +56,7 @@ def decide(
     while True:
         if ledger[SINCE] == ledger[EVERY]:
             ledger[SINCE] = 0
+            _widen(ledger)
         if ledger[SINCE] == 0:
             _look(ledger)
         level = np.uint64(ledger[LEVEL])
@@ -77,15 +80,26 @@ def look(ledger: Any) -> None:
 
     A limit that is above its proper place, because the load has fallen, follows the debt down.
     """
-    debt, least, span = ledger[DEBT], ledger[LEAST], ledger[SPAN]
+    debt, least = ledger[DEBT], ledger[LEAST]
     ledger[LEVEL] = PLANNED
-    if span > 0:
-        above = max(debt - least, 0)
+    if ledger[SPAN] > 0:
+        top = ledger[FLOOR] + ledger[SPAN]
+        above, span = max(debt - least, 0), top - least
         ledger[LEVEL] = above * LEVELS // span if above < span else LEVELS - 1
-        ledger[MOST] = max(min(debt, ledger[MOST]), least + span)
+        ledger[MOST] = max(min(debt, ledger[MOST]), top)
+        ledger[EVERY] = max(1, min(BLOCK, span // (4 * ONE))) if above <= span else BLOCK
 
 
-_look = _inner(look)
+def widen(ledger: Any) -> None:
+    """Let the ledger save up more after a block of tuples, until it may as much as it ever may.
+
+    Nothing is saved up when a stream begins, and wide bounds would first have that made up for.
+    """
+    least = ledger[LEAST] - ledger[EVERY] * (ledger[DUE] >> 5)
+    ledger[LEAST] = max(least, ledger[FLOOR])
+
+
+_look, _widen = _inner(look), _inner(widen)
 
 
 @_inner

@@ -109,7 +109,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._begun = False
         self._corrects = correct
         self._control = np.zeros(4)
-        self._ledger = np.zeros(8, dtype=np.int64)
+        self._ledger = np.zeros(9, dtype=np.int64)
         super().__init__(plan, load)
         self._set_level()
 
@@ -162,13 +162,13 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         ledger, z, stray = self._ledger, self._setting.load, self._tolerated()
         if self._corrects and not self._has_begun():
             # Nothing is saved up yet, so at no time will more than z of all tuples have passed.
-            ledger[kernels.DEBT] = stray
+            ledger[[kernels.DEBT, kernels.LEAST]] = stray
         ledger[kernels.DUE] = round(z * ONE)
         most = max(stray, int(ledger[kernels.DEBT])) if z < 1.0 else UNBOUNDED
-        ledger[[kernels.MOST, kernels.LEAST]] = most, -stray
-        ledger[kernels.SPAN] = span = 2 * stray if self._corrects and 0.0 < z < 1.0 else 0
-        ledger[kernels.SINCE] = 0
-        ledger[kernels.EVERY] = max(1, min(kernels.BLOCK, span // (4 * ONE))) if span else BUFFER
+        least = min(int(ledger[kernels.LEAST]), stray - kernels.YOUNG * ONE)
+        ledger[[kernels.MOST, kernels.FLOOR, kernels.LEAST]] = most, -stray, max(least, -stray)
+        ledger[kernels.SPAN] = 2 * stray if self._corrects and 0.0 < z < 1.0 else 0
+        ledger[kernels.SINCE], ledger[kernels.EVERY] = 0, BUFFER
         self._levels[:, -1] = 0
         self._single.forget()
 
@@ -192,7 +192,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         old._single.flush()
         self._single.flush()
         self._own, self._begun = old._own, old._has_begun()
-        self._ledger[kernels.DEBT] = old._ledger[kernels.DEBT]
+        kept = [kernels.DEBT, kernels.LEAST]
+        self._ledger[kept] = old._ledger[kept]
         if self._plan.partition.same(old._plan.partition):
             credits = old._state[:, kernels.CREDIT] & np.uint64(ONE - 1)
             self._state[:, kernels.CREDIT] = credits

@@ -66,6 +66,7 @@ class Single:
 
     def look(self) -> None:
         """Look at the ledger after a block of tuples; now and then, write back."""
+        kernels.widen(self.entries)
         kernels.look(self.entries)
         level = self.entries[kernels.LEVEL]
         self.looks += 1

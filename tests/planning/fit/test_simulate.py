@@ -69,7 +69,7 @@ def test_rates_are_a_load_too(definition, samples, clean_samples):
     assert by_rates.load == pytest.approx(0.5)
     assert by_rates.quality == pytest.approx(by_fraction.quality, abs=1e-3)
     assert by_rates.random_quality == pytest.approx(by_fraction.random_quality)
-    assert by_rates.predicted_quality == made.predicted_quality(rates)
+    assert by_rates.predicted_quality == pytest.approx(by_fraction.predicted_quality, abs=1e-3)
     assert (unloaded.load, unloaded.quality, unloaded.offered) == (1.0, 1.0, 0)
 
 

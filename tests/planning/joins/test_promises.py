@@ -156,6 +156,9 @@ def test_a_join_elsewhere_finds_what_the_operator_finds(sizes: tuple[int, ...]) 
     stream, _, batch = merge(left, right)
     columns = plan.layout.rows(stream, batch)
     tuple_of, basic_window, match = np.array(compared(plan, stream, batch)).T
+    by_window: dict[tuple[int, int], list[int]] = {}
+    for one, age, hit in zip(tuple_of.tolist(), basic_window.tolist(), match.tolist(), strict=True):
+        by_window.setdefault((one, age), []).append(hit)
     for load in (0.1, 0.3, 0.7):
         masks = []
         for size in SIZES:
@@ -181,14 +184,12 @@ def test_a_join_elsewhere_finds_what_the_operator_finds(sizes: tuple[int, ...]) 
         [outcome] = trial.outcomes([load])
         assert outcome.quality == pytest.approx(share, abs=1e-9)
         assert outcome.passed_fraction == pytest.approx(granted.mean(), abs=1e-9)
-        found_by_newest = 0.0
-        for one in np.unique(tuple_of):
-            mine = tuple_of == one
-            room = load * np.count_nonzero(mine)
-            for age in np.unique(basic_window[mine]):
-                there = match[mine][basic_window[mine] == age]
-                found_by_newest += min(room / there.size, 1.0) * there.sum()
-                room = max(room - there.size, 0.0)
+        found_by_newest, room = 0.0, dict.fromkeys(range(len(batch)), 0.0)
+        for one, compared_with in zip(*np.unique(tuple_of, return_counts=True), strict=True):
+            room[one] = load * compared_with
+        for (one, _), here in sorted(by_window.items()):
+            found_by_newest += min(room[one] / len(here), 1.0) * sum(here)
+            room[one] = max(room[one] - len(here), 0.0)
         newest = found_by_newest / match.sum()
         assert outcome.baselines["newest first"] == pytest.approx(newest, abs=1e-9)
 
