@@ -24,7 +24,10 @@ from planning.console import print_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("numpy", "numba", "ortools", "scipy", "pyspark")
-NAMES = (*families.NAMES, "runtime", "node", "keys", "metrics", "leases", "stores", "serving")
+NAMES = (
+    *families.NAMES, "predictions", "runtime", "node", "keys", "metrics", "leases", "stores",
+    "serving",
+)  # fmt: skip
 COLUMNS = ["family", "bar", "required", "measured", "met"]
 MET, NOT_MET, REPORTED = "yes", "NO", "reported"
 

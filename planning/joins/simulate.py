@@ -139,7 +139,7 @@ class Trial:
             predicted_quality=float(np.mean([self.plan.predicted_quality(r) for r in steps])),
             quality=quality["plan"],
             random_quality=quality["random dropping"],
-            passed_fraction=self._passed(keep),
+            passed_fraction=self._passed(keep, at),
             offered=self.rows,
             baselines={"newest first": quality["newest first"]},
             by_size=sizes,
@@ -159,14 +159,18 @@ class Trial:
         utility = self.matches[2][here]
         return _share(utility * keep.ravel()[self.place[here]], utility)
 
-    def _passed(self, keep: BoolArray) -> float:
-        """Return the share of all comparisons that a join makes by a mask."""
-        made = possible = 0
+    def _passed(self, keep: BoolArray, at: FloatArray) -> float:
+        """Return the share of all comparisons that a join makes by a mask.
+
+        Where the load changes, it is what the mean load stands for: the share of what was allowed.
+        """
+        made = allowed = 0.0
         for a in range(0, self.rows, rehearsal.USUAL):
-            table = self._stored(a, min(a + rehearsal.USUAL, self.rows))
-            made += int(table[keep[a : a + rehearsal.USUAL]].sum())
-            possible += int(table.sum())
-        return made / possible if possible else 1.0
+            b = min(a + rehearsal.USUAL, self.rows)
+            table = self._stored(a, b)
+            made += float(table[keep[a:b]].sum())
+            allowed += float(table.sum(axis=1) @ at[a:b])
+        return made / allowed * float(at.mean()) if allowed else 1.0
 
     def _newest_first(self, load: Load) -> FloatArray:
         """Return the share of each match that is found by comparing with the newest tuples.

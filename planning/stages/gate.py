@@ -183,15 +183,15 @@ def _worse(outcome: Outcome, loss: float, tolerance: float) -> bool:
 
 def _doubts(outcomes: Sequence[Outcome]) -> list[str]:
     """Return what people should know about a plan that may be published all the same."""
-    doubts = []
-    off = [o for o in outcomes if not o.schedule and abs(o.predicted_quality - o.quality) > MODEL]
+    doubts, fixed = [], [o for o in outcomes if not o.schedule]
+    off = [o for o in fixed if abs(o.predicted_quality - o.quality) > MODEL]
     if off:
         at = ", ".join(f"{o.predicted_quality:.3f} for {o.quality:.3f}" for o in off)
         doubts.append(
             f"the plan's own model is off on held-out samples ({at}); what was measured is "
             "promised instead. Collect more samples, or plan more often if the stream drifts"
         )
-    unsure = max(outcomes, key=lambda o: o.error)
+    unsure = max(fixed, key=lambda o: o.error)
     if unsure.error > MARGIN / 2.0:
         doubts.append(
             f"the held-out samples are too few to promise a quality within {MARGIN:g} (standard "

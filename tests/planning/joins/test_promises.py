@@ -283,6 +283,16 @@ def test_quality_does_not_depend_on_the_size_of_batches(
             assert outcome.random_quality == pytest.approx(outcome.load)
 
 
+def test_a_changing_load_is_kept_although_comparisons_are_uneven() -> None:
+    scene = Scene(Workload(skew=0.8))
+    plan = scene.plan(40.0, 60.0)
+    rates = ((0.0, 10.0), (25.0, 60.0))
+    parts = Workload(skew=0.8).pair(50, rates, np.random.default_rng(6))
+    [rising] = simulate.measure(plan, *parts, [(0.2, 1.0)])  # most comparisons are made at 1
+    assert rising.load == pytest.approx(0.6)
+    assert 0.5 < rising.passed_fraction <= 0.6 + 0.01
+
+
 def test_where_matches_cluster_the_newest_come_first(shared_data: Path) -> None:
     """Few users with many edits: the pattern over the basic windows is mostly chance."""
     pair = recorded.wiki_users(shared_data)
