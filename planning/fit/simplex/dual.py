@@ -242,6 +242,21 @@ def values(state: Basis, upper: FloatArray, rates: FloatArray, out: FloatArray) 
 
 
 @inner
+def left_of(problem: Problem, row: int, rates: FloatArray, out: FloatArray) -> tuple[float, float]:
+    """Return what the variables leave of an original row, and the size of what it is made of."""
+    columns = problem.cost.shape[1]
+    rest = problem.tableau[row, columns]
+    terms = abs(rest)
+    for k in range(rates.shape[0]):
+        term = problem.tableau[row, columns + 1 + k] * rates[k]
+        rest += term
+        terms += abs(term)
+    for k in range(columns):
+        rest -= problem.tableau[row, k] * out[k]
+    return rest, terms
+
+
+@inner
 def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -> float:
     """Correct the variables by the residuals of the original rows where they are tight.
 
@@ -256,14 +271,7 @@ def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -
         row = nonbasic[j] - columns
         if row < 0:
             continue
-        rest = problem.tableau[row, columns]
-        terms = abs(rest)
-        for k in range(rates.shape[0]):
-            term = problem.tableau[row, columns + 1 + k] * rates[k]
-            rest += term
-            terms += abs(term)
-        for k in range(columns):
-            rest -= problem.tableau[row, k] * out[k]
+        rest, terms = left_of(problem, row, rates, out)
         if rest == 0.0:
             continue
         price = 0.0
@@ -323,14 +331,7 @@ def feasible(problem: Problem, rates: FloatArray, out: FloatArray) -> bool:
     """Whether the variables respect the original rows and bounds, up to rounding."""
     columns = problem.cost.shape[1]
     for i in range(problem.tableau.shape[0]):
-        rest = problem.tableau[i, columns]
-        terms = abs(rest)
-        for k in range(rates.shape[0]):
-            term = problem.tableau[i, columns + 1 + k] * rates[k]
-            rest += term
-            terms += abs(term)
-        for k in range(columns):
-            rest -= problem.tableau[i, k] * out[k]
+        rest, terms = left_of(problem, i, rates, out)
         if not rest >= -SOUND - 8.0 * EPSILON * terms:  # NaN fails
             return False
     for j in range(columns):

@@ -128,10 +128,14 @@ class Ticks:
 
     def _set_back(self, usable: BoolArray, behind: BoolArray) -> int | None:
         """Return the tuple at which the clock starts over: the last of many behind the windows."""
-        run = self._behind
-        for k in np.flatnonzero(usable).tolist() if behind[usable].any() else ():
-            run = run + 1 if behind[k] else 0
-            if run >= LATE_RUN:
-                return int(k)
-        self._behind = run if behind[usable].any() else 0
+        late = behind[usable]
+        if not late.any():
+            self._behind = 0
+            return None
+        place = np.arange(late.size)
+        in_time = np.maximum.accumulate(np.where(late, -1, place))
+        run = place - in_time + np.where(in_time < 0, self._behind, 0)
+        if (run >= LATE_RUN).any():
+            return int(np.flatnonzero(usable)[np.argmax(run >= LATE_RUN)])
+        self._behind = int(run[-1])
         return None

@@ -99,6 +99,15 @@ def test_a_burst_that_fits_into_the_room_costs_nothing_that_matters():
     assert most_above(keep, 0.6) <= room(0.6)
 
 
+@pytest.mark.parametrize("load", [0.4, 0.7, 0.95])
+def test_a_stream_that_begins_gets_what_is_due_at_once(scene, load):
+    """Saving up what the ledger may stray would first cost a hundred tuples."""
+    keep = Shedder(scene.plan(), load).offer(scene.fresh[:1000])
+    passed, due = np.cumsum(keep), load * np.arange(1, 1001)
+    assert (passed <= due).all()
+    assert (passed >= 0.9 * due - 8).all()
+
+
 def test_a_burst_beyond_the_room_takes_what_the_definition_tolerates():
     dear = np.tile(np.repeat([True, False], 400), 60)
     points = {"x": np.where(dear, 0.9, 0.1)}
