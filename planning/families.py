@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from planning.batches import Batch, Schema
+    from planning.certifying import Certifier
     from planning.home import Home
     from planning.sections import Attribute, FamilyParameters, Gate, Queries, Samples, Validity
     from planning.shedder import Decision, Draws, Measures
@@ -383,6 +384,15 @@ class Warns(Protocol):
         """Return one sentence per weakness: what, why, and the remedy."""
 
 
+class ProgramRoom(Protocol):
+    """``planning.<family>.program``."""
+
+    def certifier(
+        self, plan: Plan, statistics: Statistics, definition: Definition[Any]
+    ) -> Certifier:
+        """Return what compares the plan with the family's OR-Tools model of the statistics."""
+
+
 class PlanRoom(Protocol):
     """``planning.<family>.plan``."""
 
@@ -471,6 +481,8 @@ class Family:
     def room(self, module: Literal["statistics"]) -> StatisticsRoom: ...
     @overload
     def room(self, module: Literal["planner"]) -> PlannerRoom: ...
+    @overload
+    def room(self, module: Literal["program"]) -> ProgramRoom: ...
     @overload
     def room(self, module: Literal["plan"]) -> PlanRoom: ...
     @overload

@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from upath import UPath
 
+from planning.definition_errors import problems_of
 from planning.errors import Mistake
 from planning.families import Definition
 from planning.home import Home
+from planning.sections import TERMS, Query, refuse_unplanned
 from planning.streams import StreamDefinition
 
-FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope"})
+FIELDS = frozenset({"name", "ranges", "where", "weight", "qos_slope", *TERMS})
 """The fields that a written query may have."""
 
 
@@ -26,10 +29,36 @@ def written_queries(definition: Definition[Any]) -> list[dict[str, Any]]:
     >>> written_queries(demo_definition("lira"))[0]["name"]
     'watch-1'
     """
-    entries = [query.model_dump(include=set(FIELDS)) for query in definition.queries.inline]
+    entries = [query.model_dump(exclude_defaults=True) for query in definition.queries.inline]
     if definition.queries.file is not None:
-        entries += read(locate(definition.queries.file, definition.source))
+        for entry in read(locate(definition.queries.file, definition.source)):
+            label = f"query {entry.get('name') or len(entries)}"
+            entries.append(_checked(label, entry, definition))
+        definition.queries.check_tenants(str(entry.get("tenant", "")) for entry in entries)
     return entries
+
+
+def _checked(label: str, entry: dict[str, Any], definition: Definition[Any]) -> dict[str, Any]:
+    """Return a query of the file with its terms typed; refuse those that cannot be planned for."""
+    at = ("queries", "file")
+    unknown = sorted(set(entry) - FIELDS)
+    if unknown:
+        raise Mistake(f"{label}: fields", ", ".join(sorted(FIELDS)), ", ".join(unknown), at=at)
+    if not TERMS & entry.keys():
+        return entry
+    try:
+        query = Query.model_validate(
+            {name: entry[name] for name in entry if name in TERMS or name == "qos_slope"}
+        )
+    except ValidationError as error:
+        first = problems_of(error, "", {}, Query)[0]
+        field = label if first.field == "query" else f"{label}: {first.field}"
+        raise Mistake(
+            field, first.allowed, first.got, first.remedy, verb=first.verb, at=at
+        ) from None
+    terms = query.model_dump(exclude_defaults=True)
+    refuse_unplanned(f"{label}: ", terms, definition, at)
+    return {name: entry[name] for name in entry if name not in TERMS} | terms
 
 
 def locate(file: str, source: str, home: Home | None = None) -> UPath:
@@ -111,5 +140,5 @@ def _entry(row: dict[str, Any]) -> dict[str, Any]:
         for name in row
         if name.endswith("_low") and row[name] is not None
     }
-    kept = {k: row[k] for k in ("name", "where", "weight", "qos_slope") if row.get(k) is not None}
+    kept = {k: row[k] for k in sorted(FIELDS - {"ranges"}) if row.get(k) is not None}
     return {**kept, "ranges": ranges}

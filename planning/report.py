@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader
 from upath import UPath
 
-from planning import families
+from planning import assurances, families
 from planning.families import FurtherFigures
 from planning.pictures import NAIVE, OURS, PREDICTED, svg
 
@@ -38,6 +38,7 @@ def write_report(path: UPath, trials: Sequence[Trial]) -> UPath:
 
 def _section(trial: Trial) -> dict[str, Any]:
     manifest = trial.published.manifest
+    kept = assurances.guarantees(trial.published, [outcome.load for outcome in trial.outcomes])
     return {
         "name": trial.definition.stream,
         "family": trial.definition.family,
@@ -52,6 +53,11 @@ def _section(trial: Trial) -> dict[str, Any]:
             "plan, JSON": f"{manifest.payloads.json.bytes} bytes",
             "gate": manifest.gate.reason,
             "signed by": manifest.key_id,
+            "certificate": assurances.certificate(manifest),
+        },
+        "tables": {
+            "Guarantees": assurances.table(kept),
+            "Certificate": assurances.checks(manifest),
         },
         "summary": trial.published.plan.summary(),
         "data_docs": trial.data_docs,

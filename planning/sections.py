@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from planning.families import Definition
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+TERMS = frozenset({"min_completeness", "max_delta", "priority", "qos", "tenant"})
+"""What a query may ask for beyond its weight; which of it is planned for, the family says."""
 
 
 class Section(BaseModel):
@@ -121,9 +123,37 @@ class Query(Section):
     where: str | None = None
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     qos_slope: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    qos: tuple[tuple[Fraction, Fraction], ...] = Field(
+        (),
+        description="QoS by completeness, as the corners of a concave line from 0 to [1, 1], in "
+        "place of qos_slope: [[0, 0], [0.5, 0.9], [1, 1]] values the first half most.",
+    )
+    min_completeness: Fraction = Field(
+        0.0, description="Share of the query's tuples that passes wherever it can be met."
+    )
+    max_delta: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Largest throttler where the query looks."
+    )
+    priority: int = Field(0, description="Which guarantee is met first: the higher.")
+    tenant: str = Field("", description="The group of queries that this one belongs to.")
+
+    @field_validator("qos")
+    @classmethod
+    def _concave(cls, corners: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        at = [x for x, _ in corners]
+        steps = list(zip(corners, corners[1:], strict=False))
+        rises = [(v - u) / (y - x) for (x, u), (y, v) in steps if y > x]
+        falling = all(a >= b - 1e-12 for a, b in zip(rises, rises[1:], strict=False))
+        whole = len(corners) > 1 and at[0] == 0.0 and tuple(corners[-1]) == (1.0, 1.0)
+        if corners and not (whole and len(rises) == len(steps) and falling and min(rises) >= 0.0):
+            allowed = "corners from completeness 0 to [1, 1] whose rises never grow"
+            raise Mistake("qos", allowed, str([list(corner) for corner in corners]))
+        return corners
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
+        if self.qos and self.qos_slope != 1.0:
+            raise Mistake("query", "either qos or qos_slope", "both", verb="have")
         if self.where is not None and self.ranges:
             raise Mistake("query", "either ranges or where", "both", verb="have")
         for name, (low, high) in self.ranges.items():
@@ -131,6 +161,36 @@ class Query(Section):
                 at = ("ranges", name)
                 raise Mistake(name, "a range with low <= high", f"[{low:g}, {high:g}]", at=at)
         return self
+
+
+def refuse_unplanned(
+    label: str, asked: Mapping[str, Any], definition: Definition[Any], at: tuple[str | int, ...]
+) -> None:
+    """Refuse what a query asks for if the stream's family does not plan for it."""
+    unplanned = sorted(TERMS & set(asked) - definition.parameters.query_terms)
+    if unplanned:
+        term, allowed = unplanned[0], f"absent: family {definition.family} does not plan for it"
+        place = at if label else (*at, term)
+        raise Mistake(f"{label}{term}", allowed, str(asked[term]), at=place)
+
+
+class Tenant(Section):
+    """A group of queries: what it weighs, and how much of its data it may lose.
+
+    Examples
+    --------
+    >>> Tenant(max_loss=0.3).priority
+    0
+    """
+
+    weight: float | None = Field(
+        None, gt=0, allow_inf_nan=False,
+        description="What its queries weigh together; empty: the sum of their weights.",
+    )  # fmt: skip
+    max_loss: Fraction | None = Field(
+        None, description="Largest mean loss of its queries' tuples wherever it can be met."
+    )
+    priority: int = Field(0, description="Which guarantee is met first: the higher.")
 
 
 class Queries(Section):
@@ -146,6 +206,20 @@ class Queries(Section):
 
     file: str | None = Field(None, description="Beside the definition, below the home, or a URL.")
     inline: tuple[Query, ...] = Field((), description="Queries written in the definition.")
+    tenants: dict[str, Tenant] = Field(
+        default_factory=dict, description="Groups of queries, by the name that queries give."
+    )
+    tenant_gap: Fraction | None = Field(
+        None, description="By how much the tenants' mean losses may differ, after all guarantees."
+    )
+
+    def check_tenants(self, named: Iterable[str]) -> None:
+        """Refuse a tenant that none of the stream's queries names."""
+        idle = sorted(set(self.tenants) - set(named))
+        if idle:
+            allowed, at = "the tenant of at least one query", ("queries", "tenants", idle[0])
+            remedy = "name it as tenant of a query, or remove it"
+            raise Mistake(f"tenants.{idle[0]}", allowed, "no query that names it", remedy, at=at)
 
 
 class Gate(Section):
@@ -180,6 +254,10 @@ class Gate(Section):
     tolerance: float = Field(
         0.02, ge=0, allow_inf_nan=False, description="How much worse a new plan may be."
     )
+    certificate_s: float = Field(
+        2.0, gt=0, allow_inf_nan=False,
+        description="Seconds that an independent solver may take to check the plan's optimality.",
+    )  # fmt: skip
 
     @field_validator("loads")
     @classmethod
@@ -229,6 +307,8 @@ class FamilyParameters(Section):
 
     uses_queries: ClassVar[bool] = True
     """Whether the family plans for queries; if not, a definition may have none."""
+    query_terms: ClassVar[frozenset[str]] = frozenset()
+    """Which optional fields of a query, beyond its shape and weight, the family plans for."""
     open_domains: ClassVar[bool] = False
     """Whether attributes may be text, or categories whose values are not listed."""
     definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

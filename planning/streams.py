@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
@@ -30,6 +30,7 @@ from planning.sections import (
     Samples,
     Section,
     Validity,
+    refuse_unplanned,
 )
 
 OfFamily = TypeVar("OfFamily", bound=FamilyParameters)
@@ -66,6 +67,9 @@ class StreamDefinition(Section):
     gate: Gate = Field(default_factory=Gate)
     validity: Validity = Field(default_factory=Validity)
     retention: Retention = Field(default_factory=Retention)
+    schema_version: Literal[1, 2] = Field(
+        2, description="Schema of the manifests: 1 while some nodes still run release 0.1."
+    )
     source: str = Field(default="", exclude=True)
 
     @field_validator("stream")
@@ -121,13 +125,19 @@ class StreamDefinition(Section):
         return self
 
     def _check_queries(self) -> None:
-        if self.queries != Queries() and not self.parameters.uses_queries:
-            field = "file" if self.queries.file else "inline"
-            got = self.queries.file or str(len(self.queries.inline))
+        given = self.queries.model_dump(exclude_defaults=True)
+        planned, tenants = self.parameters.query_terms, sorted({"tenants", "tenant_gap"} & {*given})
+        if given and not self.parameters.uses_queries:
+            field = next(iter(given))
+            got = str(len(given[field]) if field == "inline" else given[field])
             allowed = f"absent: family {self.family} plans without queries"
             raise Mistake(f"queries.{field}", allowed, got, at=("queries", field))
+        if tenants and "tenant" not in planned:
+            allowed = f"absent: family {self.family} plans without tenants"
+            raise Mistake(tenants[0], allowed, str(given[tenants[0]]), at=("queries", tenants[0]))
         bounds = {attribute.name: attribute.bounds for attribute in self.attributes}
         for i, query in enumerate(self.queries.inline):
+            refuse_unplanned("", given["inline"][i], self, ("queries", "inline", i))
             at = ("queries", "inline", i, "ranges")
             unknown = sorted(set(query.ranges) - set(bounds))
             if unknown:
@@ -138,6 +148,8 @@ class StreamDefinition(Section):
                 if high < least or low > most:
                     allowed = f"a range that meets the domain [{least:g}, {most:g}]"
                     raise Mistake(name, allowed, f"[{low:g}, {high:g}]", at=(*at, name))
+        if self.queries.file is None:
+            self.queries.check_tenants(query.tenant for query in self.queries.inline)
 
     @cached_property
     def attribute_names(self) -> tuple[str, ...]:

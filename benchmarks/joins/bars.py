@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.joins import experiments, recorded
+from benchmarks.joins.knapsack import optimum
 from benchmarks.joins.reference import InvertedIndexJoin, ScanJoin, brute_force, sets_of
 from benchmarks.joins.scene import Scene, averaged
 from benchmarks.joins.workload import Workload
@@ -22,7 +23,6 @@ from planning.joins import path, simulate
 from planning.joins.engine import WindowedJoin
 from planning.joins.layout import automatic_sizes
 from planning.joins.model import CONDITIONS, Condition, Tuples, Windows, merge, tuples
-from planning.joins.program import optimum
 
 LOADS = (0.1, 0.2, 0.3, 0.5)
 

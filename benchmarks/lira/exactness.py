@@ -8,7 +8,7 @@ from benchmarks.lira.setting import REGIONS, timed
 from benchmarks.lira.workload import random_instance
 from benchmarks.rows import Row, Timing, best_of, row
 from planning.errors import InfeasiblePlan
-from planning.lira import program
+from benchmarks.lira import linear
 from planning.lira.model import ReductionCurve
 from planning.lira.path import ThrottlerPath
 
@@ -27,7 +27,7 @@ def _equal(rng: np.random.Generator, instances: int) -> Row:
         curve = ReductionCurve.of(d, f)
         setting = ThrottlerPath.of(m, w, curve, fairness).at(z)
         try:
-            optimum = program.solve(m, w, curve, fairness, z).inaccuracy
+            optimum = linear.solve(m, w, curve, fairness, z).inaccuracy
         except InfeasiblePlan:
             unreachable += 1
             worst = max(worst, abs(setting.expenditure - curve.hull[-1]))
@@ -43,7 +43,7 @@ def _faster(rng: np.random.Generator) -> list[Row]:
     curve = ReductionCurve.of(d, (5.0 / d) ** 0.55)
     m = rng.exponential(1, REGIONS) * (rng.random(REGIONS) < 0.7)
     w = rng.exponential(1, REGIONS)
-    glop = best_of(3, lambda: program.solve(m, w, curve, 50.0, 0.5), warm=False)
+    glop = best_of(3, lambda: linear.solve(m, w, curve, 50.0, 0.5), warm=False)
     ours = best_of(50, lambda: ThrottlerPath.of(m, w, curve, 50.0).at(0.5))
     ratio = glop.wall / ours.wall
     path = ThrottlerPath.of(m, w, curve, 50.0)

@@ -3,10 +3,14 @@
 from planning.artifacts.history import Change, Check, Difference, Pruned, Report
 from planning.artifacts.listing import Broken, Listing
 from planning.artifacts.manifest import (
+    Certificate,
+    CertifiedLoad,
     GateVerdict,
+    KeptGuarantee,
     Manifest,
     Payload,
     Payloads,
+    PredictedLimit,
     Prediction,
     Validity,
 )
@@ -18,15 +22,19 @@ from planning.artifacts.store import Store
 __all__ = [
     "UNVERIFIED",
     "Broken",
+    "Certificate",
+    "CertifiedLoad",
     "Change",
     "Check",
     "Difference",
     "GateVerdict",
+    "KeptGuarantee",
     "LastGood",
     "Listing",
     "Manifest",
     "Payload",
     "Payloads",
+    "PredictedLimit",
     "Prediction",
     "Pruned",
     "Published",

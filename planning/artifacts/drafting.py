@@ -20,7 +20,6 @@ ENCODINGS: tuple[Encoding, ...] = ("json", "binary")
 def draft(**fields: Any) -> Manifest:
     """Return a manifest that has everything but its version and its signature."""
     fields |= {
-        "schema_version": manifest.SCHEMA_VERSION,
         "version": 1,
         "parent": None,
         "rollback_of": None,

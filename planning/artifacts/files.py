@@ -30,6 +30,7 @@ TEMPORARY = ".tmp-"
 LOCK = ".lock"
 SMALL_BYTES = 16 * 2**20  # at most, of a manifest, a status or a key
 PAYLOAD_BYTES = 256 * 2**20  # at most, of an encoded plan
+INPUT_BYTES = 64 * 2**20  # at most, of a text that a plan was made from and that is kept with it
 NO_BUCKET = "NoSuchBucket"
 CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict")  # another writer's object
 # A request to S3 fails after about 12 s if nobody answers, 35 s if the answer never comes.

@@ -114,6 +114,7 @@ class Pruned(Struct, frozen=True):
     versions: tuple[int, ...]
     payloads: int
     note: str = ""
+    inputs: int = 0
 
 
 def verify(store: Reader, stream: str, version: int) -> Report:
@@ -222,7 +223,7 @@ def _numbers(values: Any) -> FloatArray | None:
 
 
 def prune(store: Store, stream: str, keep: int) -> Pruned:
-    """Delete old versions, never the newest, and then the payloads that no kept version names."""
+    """Delete old versions, never the newest, and then what no kept version names."""
     if keep < 1:
         raise InvalidInput(f"keep must be at least 1, got {keep}; the newest version always stays")
     if not store.versions(stream):
@@ -232,16 +233,18 @@ def prune(store: Store, stream: str, keep: int) -> Pruned:
         named: set[str] = set()
         for version in versions[-keep:]:
             try:
-                payloads = store.unverified(stream, version).payloads
+                kept = store.unverified(stream, version)
             except (ArtifactError, NoPlan, StoreError) as error:
                 return Pruned((), 0, f"nothing was deleted: {error}")
-            named |= {payloads.json.digest, payloads.binary.digest}
+            named |= {kept.payloads.json.digest, kept.payloads.binary.digest}
+            named |= set(kept.inputs.values())
         gone = [v for v in versions[:-keep] if files.remove(store.manifest_path(stream, v))]
-        return Pruned(tuple(gone), _drop_payloads(store, stream, named))
+        payloads, inputs = (_drop(store, stream, part, named) for part in ("payloads", "inputs"))
+        return Pruned(tuple(gone), payloads, inputs=inputs)
 
 
-def _drop_payloads(store: Store, stream: str, named: set[str]) -> int:
-    folder = store.folder(stream, "payloads")
+def _drop(store: Store, stream: str, part: str, named: set[str]) -> int:
+    folder = store.folder(stream, part)
     grace = 0.0 if files.is_local(folder) else PAYLOAD_GRACE_S
     unnamed = [
         folder / name

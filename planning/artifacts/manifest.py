@@ -15,7 +15,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from planning.errors import ArtifactError, InvalidInput
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSIONS = (1, 2)
+"""What readers know. Nodes of release 0.1 know version 1 only."""
 STREAM_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
 TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
 
@@ -25,6 +26,7 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256, hex
 Time = Annotated[str, Meta(pattern=TIME_PATTERN, description="RFC 3339, UTC")]
 Version = Annotated[int, Meta(ge=1)]
 Load = float | tuple[float, ...]
+SchemaVersion = Literal[1, 2]
 
 
 class Payload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,6 +126,82 @@ class Validity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fallback: Fallback = "keep"
 
 
+class CertifiedLoad(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One load of a certificate: qualities of the plan, of the solver, and its bound.
+
+    Examples
+    --------
+    >>> CertifiedLoad(load=0.5, objective=0.6, best=0.7, bound=0.8, violation=0.0).gap
+    0.25
+    """
+
+    load: Load | dict[str, float]
+    objective: float
+    best: float
+    bound: float
+    violation: float
+
+    @property
+    def gap(self) -> float:
+        """How much better than the plan's setting anything can be, as a part of the bound."""
+        return round(max(0.0, self.bound - self.objective) / max(abs(self.bound), 1e-6), 12)
+
+
+class Certificate(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an independent solver says of the plan: how far from the best it can be at most.
+
+    ``status`` is ``optimal``, ``within <gap>`` or ``not certified``; ``reason`` says why not, or
+    why not at every load: ``loads`` of ``of`` were checked.
+
+    Examples
+    --------
+    >>> Certificate(status="not certified", reason="OR-Tools is missing").gap
+    1.0
+    """
+
+    status: str
+    scope: str = ""
+    reason: str = ""
+    gap: float = 1.0
+    violation: float = 0.0
+    loads: int = 0
+    of: int = 0
+    solver: str = ""
+    seconds: float = 0.0
+    checks: tuple[CertifiedLoad, ...] = ()
+
+
+class PredictedLimit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a plan predicts at a load for something that it guarantees, in the limit's unit.
+
+    Examples
+    --------
+    >>> PredictedLimit(load=0.3, value=0.97).value
+    0.97
+    """
+
+    load: float
+    value: float
+
+
+class KeptGuarantee(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A guarantee of the plan, and the load down to which it holds (above 1: at no load).
+
+    Examples
+    --------
+    >>> KeptGuarantee(name="query alerts", limit="min_completeness", value=0.95, priority=1,
+    ...               holds_from=0.21).holds_from
+    0.21
+    """
+
+    name: str
+    limit: str
+    value: float
+    priority: int
+    holds_from: float
+    predicted: tuple[PredictedLimit, ...] = ()
+
+
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One published version of a stream's plan.
 
@@ -138,7 +216,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     True
     """
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     family: str
     stream: Annotated[str, Meta(pattern=STREAM_PATTERN)]
     version: Version
@@ -150,6 +228,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     predicted: tuple[Prediction, ...]
     gate: GateVerdict
     solver_status: str
+    certificate: Certificate | UnsetType = UNSET
+    guarantees: tuple[KeptGuarantee, ...] | UnsetType = UNSET
     planning_version: str
     code_digest: str
     rollback_of: Version | None
@@ -177,14 +257,15 @@ def decode(data: bytes, source: str) -> Manifest:
     Traceback (most recent call last):
     ...
     planning.errors.ArtifactError: ticks/versions/00000003.json is a manifest of schema version 7; \
-this reader knows version 1; update Headgate on this machine
+this reader knows versions 1 and 2; update Headgate on this machine
     """
     try:
         version = msgspec.json.decode(data, type=_SchemaVersion).schema_version
-        if version != SCHEMA_VERSION:
+        if version not in SCHEMA_VERSIONS:
+            known = " and ".join(map(str, SCHEMA_VERSIONS))
             raise ArtifactError(
-                f"{source} is a manifest of schema version {version}; this reader knows version "
-                f"{SCHEMA_VERSION}; update Headgate on this machine"
+                f"{source} is a manifest of schema version {version}; this reader knows versions "
+                f"{known}; update Headgate on this machine"
             )
         manifest = msgspec.json.decode(data, type=Manifest)
         canonical = encode(manifest)

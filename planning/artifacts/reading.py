@@ -5,6 +5,7 @@ below the root                              what
 ==========================================  ====================================================
 ``<stream>/versions/00000007.json``         the signed manifest; creating it publishes the version
 ``<stream>/payloads/<sha256>.json|.bin``    the plan in its two encodings, named by content
+``<stream>/inputs/<sha256>``                what plans were made from; nodes never read it
 ``<stream>/nodes/<node>.json``              what a node last said about itself
 ==========================================  ====================================================
 
@@ -126,7 +127,7 @@ class Reader:
     # Where things are
 
     def folder(self, stream: str, part: str = "") -> UPath:
-        """Return a stream's folder, or its ``versions``, ``payloads`` or ``nodes``."""
+        """Return a stream's folder, or a part such as its ``versions``."""
         root = self.root / check_stream(stream)
         return root / part if part else root
 

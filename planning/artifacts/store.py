@@ -1,6 +1,7 @@
 """The store: a reader of published plans that also publishes them.
 
-A publication first writes everything that the manifest names. The manifest itself is created whole
+A publication first writes everything that the manifest names: the plan, and the texts that it was
+made from, as far as they are given. The manifest itself is created whole
 and exclusively: a reader never sees half a plan, no matter when a publisher is killed, and of two
 publishers one gets the version and the other gets the next.
 """
@@ -10,21 +11,35 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planning.artifacts import codec, drafting, files, manifest
+from planning.artifacts import codec, drafting, files, first_schema, manifest
 from planning.artifacts import history as records
 from planning.artifacts.drafting import ENCODINGS
 from planning.artifacts.files import Location
-from planning.artifacts.manifest import Encoding, GateVerdict, Manifest, Prediction, Validity
+from planning.artifacts.manifest import (
+    Certificate,
+    Encoding,
+    GateVerdict,
+    KeptGuarantee,
+    Manifest,
+    Prediction,
+    SchemaVersion,
+    Validity,
+)
 from planning.artifacts.reading import Reader
 from planning.artifacts.signing import SigningKey, TrustedKeys, Unverified
-from planning.errors import ArtifactError, InvalidInput, NoPlan, StoreError
+from planning.errors import ArtifactError, InvalidInput, NoPlan, PlanningError, StoreError
 from planning.families import Plan
 
+if TYPE_CHECKING:
+    from upath import UPath
+
+NOTE = ".not-kept"
 TEMPORARY_MAX_AGE_S = 3600.0
 REMOTE_PAUSE_S, REMOTE_MOST_PAUSE_S = 0.1, 3.0
 
@@ -72,39 +87,57 @@ class Store(Reader):
         family: str,
         signer: SigningKey,
         created_at: str,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str | bytes] | None = None,
         parameters: Mapping[str, Any] | None = None,
         predicted: Iterable[Prediction | Mapping[str, Any] | tuple[Any, float]] = (),
         gate: GateVerdict | Mapping[str, Any] | None = None,
         validity: Validity | Mapping[str, Any] | None = None,
         solver_status: str = "",
+        certificate: Certificate | Mapping[str, Any] | None = None,
+        guarantees: Iterable[KeptGuarantee | Mapping[str, Any]] = (),
         reason: str = "",
         run: str = "",
+        schema_version: SchemaVersion = 2,
     ) -> Manifest:
         """Publish a plan as the stream's next version and return its manifest.
 
-        With ``run`` the publication is idempotent: if a version of that run already exists, its
-        manifest is returned and nothing is written.
+        ``inputs`` names what the plan was made from: by a digest, or by the bytes themselves, which
+        are then kept with the version. With ``run`` the publication is idempotent: if a version of
+        that run already exists, its manifest is returned and nothing is written. Schema version 1
+        is what nodes of release 0.1 read.
         """
         folder = self.folder(stream)
+        if schema_version == 1:
+            plan = first_schema.plan_of(plan, family)
         data = {encoding: codec.encode(plan, family, encoding) for encoding in ENCODINGS}
         drafting.check_round_trip(family, data)
-        draft = drafting.draft(
-            family=family,
-            stream=stream,
-            created_at=manifest.to_time(manifest.from_time("created_at", created_at)),
-            payloads=drafting.payloads(data),
-            inputs=dict(inputs or {}),
-            parameters=dict(parameters or {}),
-            predicted=[drafting.prediction(item) for item in predicted],
-            gate=gate or {},
-            validity=drafting.validity(validity),
-            solver_status=solver_status,
-            reason=reason,
-            run=run,
-        )
+        kept = {k: text for k, text in (inputs or {}).items() if isinstance(text, bytes)}
+        digests = {name: drafting.digest(text) for name, text in kept.items()}
+        fields: dict[str, Any] = {
+            "schema_version": schema_version,
+            "family": family,
+            "stream": stream,
+            "created_at": manifest.to_time(manifest.from_time("created_at", created_at)),
+            "payloads": drafting.payloads(data),
+            "inputs": {**(inputs or {}), **digests},
+            "parameters": dict(parameters or {}),
+            "predicted": [drafting.prediction(item) for item in predicted],
+            "gate": gate or {},
+            "validity": drafting.validity(validity),
+            "solver_status": solver_status,
+            "reason": reason,
+            "run": run,
+            **({"certificate": certificate} if certificate else {}),
+            **({"guarantees": tuple(guarantees)} if guarantees else {}),
+        }
+        if schema_version == 1:
+            first_schema.check_bytes(data)
+            fields = first_schema.without_news(fields)
+        draft = drafting.draft(**fields)
         self._prepare(stream)
         with files.lock(folder, exclusive=False):
+            for name, text in kept.items():
+                self._keep(stream, name, digests[name], text)
             for encoding in ENCODINGS:
                 self._write_payload(draft, encoding, data[encoding])
             return self._commit(draft, signer)
@@ -114,7 +147,8 @@ class Store(Reader):
     ) -> Manifest:
         """Publish an old version's plan as a new version.
 
-        It is valid for as long as when it was first published, counted from ``created_at``.
+        It is valid for as long as when it was first published, counted from ``created_at``. Its
+        manifest has the schema version of the old one, so that whoever read that reads this.
         """
         if to_version == self.newest(stream):
             raise InvalidInput(
@@ -124,6 +158,7 @@ class Store(Reader):
         moment = manifest.from_time("created_at", created_at)
         with files.lock(self.folder(stream), exclusive=False):
             old = self.load(stream, to_version).manifest
+            self._keep_again(old)
             for encoding in ENCODINGS:
                 self._write_payload(old, encoding, self.payload(old, encoding))
             draft = msgspec.structs.replace(
@@ -137,6 +172,29 @@ class Store(Reader):
             return self._commit(draft, signer)
 
     # Looking after what is there
+
+    def input(self, of: Manifest, name: str) -> bytes:
+        """Return what a version was made from, as it was kept, checked against its digest."""
+        remedy = "a version that is published from now on keeps it"
+        if name not in of.inputs:
+            raise PlanningError(f"version {of.version} of {of.stream} names no {name}; {remedy}")
+        path = self.folder(of.stream, "inputs") / of.inputs[name]
+        try:
+            data = files.read(path, files.INPUT_BYTES)
+        except FileNotFoundError:
+            why = "it was published before that was kept, or somebody removed it"
+            with suppress(FileNotFoundError):
+                why = files.read(path.with_name(f"{path.name}{NOTE}")).decode(errors="replace")
+            raise PlanningError(
+                f"the {name} of version {of.version} of {of.stream} is not in the store ({path}): "
+                f"{why}; restore it, or plan again"
+            ) from None
+        if drafting.digest(data) != of.inputs[name]:
+            raise ArtifactError(
+                f"{path}, the {name} of version {of.version} of {of.stream}, does not match its "
+                "digest in the manifest; it is damaged or was replaced; restore it, or plan again"
+            )
+        return data
 
     def verify(self, stream: str, version: int | None = None) -> records.Report:
         """Check everything about a version (the newest by default) and report each check."""
@@ -153,20 +211,31 @@ class Store(Reader):
     # Details
 
     def _prepare(self, stream: str) -> None:
-        for part in ("versions", "payloads"):
+        for part in ("versions", "payloads", "inputs"):
             files.make(self.folder(stream, part))
             files.sweep(self.folder(stream, part), self.temporary_max_age_s)
 
     def _write_payload(self, draft: Manifest, encoding: Encoding, data: bytes) -> None:
-        path = self.payload_path(draft.stream, draft.payloads.of(encoding), encoding)
-        if files.is_local(path):
-            try:
-                if files.read(path, len(data)) == data:
-                    return
-            except (FileNotFoundError, ArtifactError, StoreError):
-                pass
-        # Elsewhere it is always written again: its age protects it from a concurrent deletion.
-        files.replace(path, data)
+        _write(self.payload_path(draft.stream, draft.payloads.of(encoding), encoding), data)
+
+    def _keep(self, stream: str, name: str, digest: str, text: bytes) -> None:
+        """Keep what a plan was made from, or a note why not."""
+        path = self.folder(stream, "inputs") / digest
+        if len(text) <= files.INPUT_BYTES:
+            _write(path, text)
+            return
+        note = f"the {name} has {len(text)} bytes, and at most {files.INPUT_BYTES} are kept"
+        _write(path.with_name(f"{digest}{NOTE}"), note.encode())
+
+    def _keep_again(self, old: Manifest) -> None:
+        """Protect what an old version was made from, where only age protects a file."""
+        if files.is_local(self.root) or not old.inputs:
+            return
+        for name in files.names(self.folder(old.stream, "inputs")):
+            if name.removesuffix(NOTE) in old.inputs.values():
+                path = self.folder(old.stream, "inputs") / name
+                with suppress(FileNotFoundError):
+                    _write(path, files.read(path, files.INPUT_BYTES))
 
     def _commit(self, draft: Manifest, signer: SigningKey) -> Manifest:
         looked_at: tuple[int, ...] = ()
@@ -219,6 +288,18 @@ class Store(Reader):
             if twin.run == draft.run:
                 return twin
         return None
+
+
+def _write(path: UPath, data: bytes) -> None:
+    """Write a file that is named by its content, unless it is there."""
+    if files.is_local(path):
+        try:
+            if files.read(path, len(data)) == data:
+                return
+        except (FileNotFoundError, ArtifactError, StoreError):
+            pass
+    # Elsewhere it is always written again: its age protects it from a concurrent deletion.
+    files.replace(path, data)
 
 
 def _from_then_on(old: Manifest, moment: datetime) -> Validity:

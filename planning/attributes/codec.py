@@ -6,6 +6,7 @@ frontier, so the choice matrix is stored column by column as differences and com
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planning.errors import ArtifactError
+from planning.guarantees import NOWHERE, Guarantee
 from planning.packing import Reader, converted, damaged, inflated, message, packed
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
 
     ``choice`` holds, per point of the frontier, one option index per sheddable attribute (stream by
     stream, in the order of the attributes); option 0 is sent with every tuple. ``thinning`` n means
-    that every n-th tuple of an entity is sent, one number per stream.
+    that every n-th tuple of an entity is sent, one number per stream. ``guarantees`` is absent if
+    there are none.
     """
 
     format: int
@@ -70,12 +73,15 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     loss: list[float]
     choice: list[list[int]]
     thinning: list[list[int]]
+    guarantees: list[Guarantee] = []
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the JSON form, as :class:`PlanDocument` describes it."""
     fields = {"format": FORMAT, **plain(plan)}
-    return {name: fields[name] for name in PlanDocument.__struct_fields__}
+    if not plan.guarantees:
+        del fields["guarantees"]
+    return {name: fields[name] for name in PlanDocument.__struct_fields__ if name in fields}
 
 
 def plain(content: Any) -> Any:
@@ -127,7 +133,7 @@ def _checked(read: PlanDocument) -> Plan:
     try:
         plan = _plan(read)
         whole = read.format == FORMAT and _fits_together(plan)
-    except (OverflowError, ValueError) as error:
+    except (KeyError, OverflowError, ValueError) as error:
         raise damaged(WHAT, "fit its schema", error) from None
     if not whole:
         raise ArtifactError(
@@ -181,6 +187,16 @@ def _fits_together(plan: Plan) -> bool:
         and max(s.full_bytes for s in plan.streams) > 0
         and bool((plan.option_period >= 0).all() and plan.refresh >= 0)
         and not np.isnan(plan.option_band).any()
+        and all(_kept(guarantee) for guarantee in plan.guarantees)
+        and len(plan.protected) == len(plan.guarantees)
+    )
+
+
+def _kept(guarantee: Guarantee) -> bool:
+    return (
+        guarantee.limit in ("max_age", "max_error")
+        and 0.0 < guarantee.value < math.inf
+        and 0.0 <= guarantee.holds_from <= NOWHERE
     )
 
 

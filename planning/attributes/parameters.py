@@ -9,12 +9,50 @@ from pydantic import Field, field_validator
 
 from planning.attributes.codec import LONGEST_WINDOW, MOST_POINTS
 from planning.errors import Mistake
-from planning.sections import FamilyParameters
+from planning.sections import Attribute, FamilyParameters, Section
 
 if TYPE_CHECKING:
     from planning.families import Definition
 
+FEWEST_POINTS = 16  # of a frontier with guarantees
 Positive = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Limit(Section):
+    """What an attribute's value at the receiver may be at worst, for every entity.
+
+    Examples
+    --------
+    >>> Limit(max_age=4, max_error=0.5).asked()
+    {'max_age': 4.0, 'max_error': 0.5}
+    """
+
+    max_age: Positive | None = Field(
+        None,
+        description="It is sent again after so many reports of its entity, wherever the load "
+        "allows.",
+    )
+    max_error: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="A change beyond this, in the attribute's unit, is sent, wherever the load "
+        "allows. Needs method on_change.",
+    )
+    priority: int = Field(0, description="Which guarantee is met first: the higher.")
+
+    def asked(self) -> dict[str, float]:
+        """Return the limits that are set, by field."""
+        limits = {"max_age": self.max_age, "max_error": self.max_error}
+        return {name: float(value) for name, value in limits.items() if value is not None}
+
+
+class Limits(Limit):
+    """The guarantees of an attribute; streams that are named have their own in their place."""
+
+    streams: dict[str, Limit] = Field(
+        default_factory=dict, description="By stream, where several share a channel."
+    )
 
 
 class Parameters(FamilyParameters):
@@ -67,6 +105,10 @@ class Parameters(FamilyParameters):
     weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default_factory=dict,
         description="How much an attribute's error counts; 1 if absent, 0: nobody looks at it.",
+    )
+    guarantees: dict[str, Limits] = Field(
+        default_factory=dict,
+        description="By attribute, the largest age or error of the value that the receiver has.",
     )
     refresh_reports: int = Field(
         default=24,
@@ -126,6 +168,12 @@ class Parameters(FamilyParameters):
             raise Mistake("parameters.periods", allowed, str(list(periods)))
         return tuple(sorted(set(periods)))
 
+    def limit(self, attribute: str, stream: str) -> Limit | None:
+        """Return what is guaranteed for an attribute of a stream."""
+        limits = self.guarantees.get(attribute)
+        found = limits.streams.get(stream, limits) if limits else None
+        return found if found and found.asked() else None
+
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
         """Return the attributes that may be null: a missing reading is information.
 
@@ -155,7 +203,13 @@ class Parameters(FamilyParameters):
         _check_names("sizes", self.sizes, known, among)
         _check_names("weights", self.weights, known, among)
         _check_names("stream_attribute", stream, known, among)
+        _check_names("guarantees", self.guarantees, known, among)
         kept = {*self.cid, *self.must_keep, *stream}
+        kept |= {name for name, size in self.sizes.items() if size == 0}
+        attributes = {attribute.name: attribute for attribute in definition.attributes}
+        for name, limits in self.guarantees.items():
+            self._check_limits(attributes[name], limits, attributes.get(stream[0]) if stream else None, kept)
+        self._check_room(definition, attributes)
         if not any(self.sizes.get(name, 1) > 0 for name in known - kept):
             raise Mistake(
                 "attributes",
@@ -163,6 +217,62 @@ class Parameters(FamilyParameters):
                 "none",
                 verb="hold",
                 at=("attributes",),
+            )
+
+
+    def _check_limits(
+        self, attribute: Attribute, limits: Limits, streams: Attribute | None, kept: set[str]
+    ) -> None:
+        """Refuse a guarantee that no plan could give, or that says nothing."""
+        field = f"guarantees.{attribute.name}"
+        every = (limits, *limits.streams.values())
+        asked = {name for limit in every for name in limit.asked()}
+        unlisted = set(limits.streams) - set(streams.values if streams else ())
+        wrong = ""
+        if attribute.name in kept:
+            wrong, got = "for an attribute that may be shed", "one that every sent tuple has"
+        elif not asked:
+            wrong, got = "set with max_age or max_error", "neither"
+        elif self.method == "paper":
+            wrong, got = "with a method that plans", "method paper"
+        elif "max_error" in asked and self.method != "on_change":
+            wrong, got = "of max_age unless the method is on_change", f"method {self.method}"
+        elif "max_error" in asked and attribute.type in ("category", "text"):
+            wrong, got = "of max_age unless the attribute is a number", f"a {attribute.type}"
+        elif limits.streams and (streams is None or (streams.values and unlisted)):
+            wrong = "for streams that stream_attribute names"
+            got = ", ".join(sorted(unlisted))
+        elif self.frontier_points < FEWEST_POINTS:
+            wrong = f"with at least {FEWEST_POINTS} frontier_points"
+            got = str(self.frontier_points)
+        if wrong:
+            at = ("parameters", "guarantees", attribute.name)
+            raise Mistake(f"parameters.{field}", wrong, got, at=at)
+
+    def _check_room(
+        self, definition: Definition[Parameters], attributes: dict[str, Attribute]
+    ) -> None:
+        """Refuse ages that need more bytes than any load has that the plan is tried at."""
+        sizes = {
+            name: self.sizes.get(name, self.number_bytes if a.type in ("float", "int") else 0)
+            for name, a in attributes.items()
+        }
+        if self.stream_attribute or any(
+            a.type in ("category", "text") and name not in self.sizes
+            for name, a in attributes.items()
+        ):
+            return  # how many bytes a tuple has is measured
+        ages = {name: limits.max_age for name, limits in self.guarantees.items()}
+        needed = sum(sizes[name] / age for name, age in ages.items() if age)
+        share = needed / max(1, sum(sizes.values()))
+        largest = max(*definition.gate.loads, self.capacity_ratio)
+        if share > largest:
+            raise Mistake(
+                "parameters.guarantees",
+                f"ages that fit into the largest load that the plan is tried at, {largest:g}",
+                f"ages that take {share:.3g} of the bytes",
+                "allow a greater max_age",
+                at=("parameters", "guarantees"),
             )
 
 

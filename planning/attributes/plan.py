@@ -20,6 +20,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 from planning.attributes import codec
 from planning.attributes.codec import PlanDocument
 from planning.errors import InvalidInput, check_between
+from planning.guarantees import Guarantee
 
 __all__ = ["NEVER", "PERIODIC", "Plan", "PlanDocument", "Setting", "Stream"]
 
@@ -119,6 +120,7 @@ class Plan:
     choice: NDArray[np.uint8]
     thinning: IntArray
     complete: bool = False  # no point was left out: known to the planner, but not published
+    guarantees: tuple[Guarantee, ...] = ()  # the most important first
 
     @cached_property
     def numeric(self) -> BoolArray:
@@ -197,6 +199,28 @@ class Plan:
             return max(0.0, 1.0 - float(self.loss[0])) * min(1.0, ratio / float(self.ratio[0]))
         return max(0.0, 1.0 - float(self.loss[point]))
 
+    def kept(self, load: float) -> list[float]:
+        """Return what is predicted for each guarantee: its age in reports, or its largest error."""
+        setting = self.at(load)
+        found = []
+        for guarantee, (s, j) in zip(self.guarantees, self.protected, strict=True):
+            every, band, rate = int(setting.period[s, j]), setting.band[s, j], setting.tuple_rate[s]
+            reports = every
+            if rate < 1.0:  # the first of the tuples that are sent at which it is old enough
+                apart = 1.0 / rate if rate > 0.0 else math.inf
+                tuples = max(1, math.ceil(every / apart - RATIO_SLACK))
+                reports = math.ceil(apart * tuples - RATIO_SLACK) if every and rate > 0.0 else NEVER
+                band = PERIODIC
+            scale = float(self.streams[s].scale[j])
+            found.append(promised(guarantee.limit, guarantee.value, reports, float(band), scale))
+        return found
+
+    @cached_property
+    def protected(self) -> list[tuple[int, int]]:
+        """Stream and attribute of every guarantee."""
+        places = {f"attribute {self._name(s, j)}": (int(s), int(j)) for s, j in self._places.T}
+        return [places[guarantee.name] for guarantee in self.guarantees]
+
     def shed_set(self, load: float) -> tuple[str, ...]:
         """Return the attributes that are not sent with every tuple, for re-evaluation."""
         shed = self.at(load).shed()
@@ -271,3 +295,21 @@ class Plan:
     def from_bytes(cls, payload: bytes) -> Plan:
         """Read the compact binary form back."""
         return codec.from_bytes(payload)
+
+
+def promised(limit: str, value: float, reports: int, band: float, scale: float) -> float:
+    """Return the age, or the largest error, that an option promises, in the limit's unit.
+
+    Without a dead band, what is not sent with every report has no largest error: it counts as an
+    unrelated value beyond the limit.
+
+    >>> [promised("max_age", 4, k, PERIODIC, 0.5) for k in (1, 6, NEVER)]
+    [1.0, 6.0, inf]
+    >>> [promised("max_error", 2, k, b, 0.5) for k, b in ((1, PERIODIC), (6, 0.1), (6, PERIODIC))]
+    [0.0, 0.05, 2.5]
+    """
+    if limit == "max_age":
+        return float(reports) if reports != NEVER else math.inf
+    if band != PERIODIC:
+        return band * scale
+    return 0.0 if reports == 1 else value + scale

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import typer
 
-from planning import loads
-from planning.artifacts import SigningKey
+from planning import assurances, loads
+from planning.artifacts import SigningKey, Store
 from planning.commands.options import (
     DEFAULT_HOME,
     LOAD_HELP,
@@ -22,7 +22,7 @@ from planning.commands.options import (
     print_json,
 )
 from planning.console import print_table
-from planning.exit_codes import EXIT_UNTRUSTED
+from planning.exit_codes import EXIT_BAD_INPUT, EXIT_UNTRUSTED
 from planning.families import Setting
 from planning.home import Home
 
@@ -75,10 +75,11 @@ def show(
     summary = published.plan.summary()
     load: Any = None if at is None else loads.parse(at, published.plan)
     setting = None if at is None else _fields(published.plan.at(load))
+    kept = assurances.guarantees(published, [load] if isinstance(load, float) else [])
     if as_json:
         plain = None if setting is None else {k: _plain(value) for k, value in setting.items()}
         shown = {"manifest": manifest, "summary": summary, "load": load, "setting": plain}
-        print_json(shown)
+        print_json(shown | ({"guarantees": msgspec.to_builtins(kept)} if kept else {}))
         return
     sizes = ", ".join(f"{k} {p['bytes']} bytes" for k, p in manifest["payloads"].items())
     rows = [
@@ -89,11 +90,14 @@ def show(
         ["payloads", sizes],
         ["gate", f"{manifest['gate']['decision']}: {manifest['gate']['reason']}"],
         *[["warning", warning] for warning in manifest["gate"].get("warnings", ())],
+        ["certificate", assurances.certificate(published.manifest)],
         ["valid until", manifest["validity"]["not_after"] or "replaced"],
         ["signed by", manifest["key_id"]],
         *[[name, value] for name, value in summary.items()],
     ]
     print_table(["field", "value"], rows)
+    if kept:
+        print_table(*assurances.table(kept), title="Guarantees, and what is predicted at loads")
     tried = [*(step / 10 for step in range(1, 11)), *([] if at is None else [load])]
     print_table(
         ["load", "predicted quality"],
@@ -195,16 +199,27 @@ def verify(
     stream: StreamArgument,
     version: VersionOption = None,
     every: Annotated[bool, typer.Option("--all", help="Every kept version.")] = False,
+    optimality: Annotated[
+        bool, typer.Option("--optimality", help="Solve again from the kept statistics instead.")
+    ] = False,
+    limit_s: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds for --optimality; gate.certificate_s without."),
+    ] = None,
     home: HomeOption = DEFAULT_HOME,
     as_json: JsonOption = False,
 ) -> None:
     """Verify signature, digests and that both encodings decode to the same plan.
 
-    Example: `headgate verify ticks --all`
+    Example: `headgate verify ticks --all`, `headgate verify ticks --optimality`
     """
-    if every and version is not None:
-        raise typer.BadParameter("either --version or --all, got both")
+    if every and (version is not None or optimality):
+        other = "--optimality" if version is None else "--version"
+        raise typer.BadParameter(f"either {other} or --all, got both")
     store = Home.at(home).store()
+    if optimality:
+        _verify_optimality(store, stream, version, limit_s, as_json)
+        return
     newest = store.newest(stream)
     versions = store.versions(stream) if every else [version or newest]
     reports = [store.verify(stream, number) for number in versions]
@@ -221,3 +236,32 @@ def verify(
         )
     if not all(check.passed for report in reports for check in report.checks):
         raise typer.Exit(EXIT_UNTRUSTED)
+
+
+def _verify_optimality(
+    store: Store, stream: str, version: int | None, limit_s: float | None, as_json: bool
+) -> None:
+    from planning.certifying import NOT_CERTIFIED, Contradiction, at
+    from planning.stages.certify import repeat
+
+    try:
+        number, found = repeat(store, stream, version, limit_s)
+    except Contradiction as error:
+        typer.echo(f"headgate: {error}", err=True)
+        raise typer.Exit(EXIT_UNTRUSTED) from None
+    if as_json:
+        print_json({"stream": stream, "version": number, **msgspec.to_builtins(found)})
+    else:
+        print_table(
+            ["load", "objective", "solver's best", "bound", "gap"],
+            [
+                [at(c.load), *(f"{x:.8f}" for x in (c.objective, c.best, c.bound)), c.gap]
+                for c in found.checks
+            ],
+        )
+        typer.echo(f"{stream}: version {number} is {found.status}, {found.scope or found.reason}")
+        if found.checks:
+            reason = f"; {found.reason}" if found.reason else ""
+            typer.echo(f"{found.loads} of {found.of} loads by {found.solver}{reason}")
+    if found.status == NOT_CERTIFIED:
+        raise typer.Exit(EXIT_BAD_INPUT)

@@ -23,7 +23,7 @@ from planning.console import print_table
 from planning.definition_errors import problem_of, read_yaml
 from planning.errors import DefinitionError, Mistake, Problem
 from planning.home import Home
-from planning.query_files import locate
+from planning.query_files import locate, with_file, written_queries
 from planning.sections import Attribute
 from planning.streams import StreamDefinition, load
 
@@ -110,6 +110,7 @@ def show(
             rows.append([name, value, described[name].description])
         print_table([part, "value", "meaning"], rows)
     typer.echo(f"schedule: {definition.schedule or 'by hand'}")
+    typer.echo(f"schema version of the manifests: {definition.schema_version}")
     for name, value in long.items():
         typer.echo(f"{name}:\n{textwrap.indent(_yaml(value), '  ')}", nl=False)
 
@@ -128,7 +129,7 @@ def _yaml(value: Any) -> str:
 def _outside_problems(definition: StreamDefinition) -> list[Problem]:
     """Return what is wrong with a definition only in view of its query file and its suite."""
     problems = []
-    for check in (_queries_exist, _suite_fits):
+    for check in (_queries_fit, _suite_fits):
         try:
             check(definition)
         except Mistake as mistake:
@@ -137,7 +138,7 @@ def _outside_problems(definition: StreamDefinition) -> list[Problem]:
     return problems
 
 
-def _queries_exist(definition: StreamDefinition) -> None:
+def _queries_fit(definition: StreamDefinition) -> None:
     file = definition.queries.file
     if file is None:
         return
@@ -145,6 +146,7 @@ def _queries_exist(definition: StreamDefinition) -> None:
     if not path.exists():
         allowed = f"a file beside the definition, or {path}"
         raise Mistake("queries.file", allowed, repr(file), at=("queries", "file"))
+    written_queries(with_file(definition, path))
 
 
 def _suite_fits(definition: StreamDefinition) -> None:

@@ -5,7 +5,9 @@ The compact form leaves out the order of the items: it follows from the densitie
 
 from __future__ import annotations
 
+import math
 import struct
+import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,17 +16,19 @@ import numpy as np
 
 from planning.arrays import frozen, frozen_ints
 from planning.errors import InvalidInput
+from planning.guarantees import Guarantee
 from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import COMBINES, Combine, Condition, ConditionKind, Windows
-from planning.packing import Reader, converted, damaged, message, packed, table
+from planning.packing import Reader, converted, damaged, inflated, message, packed, table
 
 if TYPE_CHECKING:
-    from planning.joins.plan import Plan
+    from planning.joins.plan import Guaranteed, Plan
 
 WHAT = "joins plan"
 FORMAT = 1
 LARGEST_THRESHOLD = 1 << 16  # the bitmaps count common items up to it
+TINY = 1e-9
 LENGTH = struct.Struct("<IB")  # bytes of the head, bytes per count
 TABLES = ("type_frequency", "hits", "comparisons", "density", "order")
 """The fields that the bytes store apart from the head, or that follow from it."""
@@ -64,6 +68,17 @@ class LayoutDocument(msgspec.Struct, forbid_unknown_fields=True):
     text: bool = False
 
 
+class GuaranteedDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """Guarantees; what is taken of every item, and what each keeps, at some loads from 0 to 1."""
+
+    guarantees: list[Guarantee]
+    error: float
+    loads: list[float]
+    quality: list[float]
+    kept: list[list[float]]
+    levels: list[float]
+
+
 class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     """A join plan as published; tables are flat, over window, type and basic window."""
 
@@ -87,12 +102,16 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     load: float
     layout: LayoutDocument
     lasting: list[float] = []
+    guaranteed: GuaranteedDocument | None = None
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the JSON form, as :class:`PlanDocument` describes it."""
+    head = _head(plan)
+    if plan.guaranteed is not None:
+        head["guaranteed"]["levels"] = plan.guaranteed.levels.ravel().tolist()
     return {
-        **_head(plan),
+        **head,
         "type_frequency": plan.type_frequency.tolist(),
         "hits": plan.hits.ravel().tolist(),
         "comparisons": plan.comparisons.ravel().tolist(),
@@ -133,6 +152,7 @@ def _plan(kind: type[Plan], read: PlanDocument) -> Plan:
         load=read.load,
         layout=msgspec.convert(read.layout, Layout, from_attributes=True),
         lasting=tuple(read.lasting),
+        guaranteed=_guaranteed(read.guaranteed, math.prod(shape)),
     )
     if read.order != plan.order.tolist():
         raise damaged(WHAT, "list its items by falling density", "another order")
@@ -150,7 +170,9 @@ def to_bytes(plan: Plan) -> bytes:
     width = 4 if largest < 2**32 else 8
     shares = packed(plan.type_frequency, "<f4") + packed(plan.density, "<f4")
     counts = packed(plan.hits, f"<u{width}") + packed(plan.comparisons, f"<u{width}")
-    return LENGTH.pack(len(head), width) + head + shares + counts
+    some = plan.guaranteed
+    levels = b"" if some is None else zlib.compress(packed(some.levels, "<f4"), 9)
+    return LENGTH.pack(len(head), width) + head + shares + counts + levels
 
 
 def from_bytes(kind: type[Plan], payload: bytes) -> Plan:
@@ -169,8 +191,29 @@ def from_bytes(kind: type[Plan], payload: bytes) -> Plan:
     read.density, read.order = density.tolist(), path.rank(density).tolist()
     read.hits = reader.ints(f"<u{width}", size).tolist()
     read.comparisons = reader.ints(f"<u{width}", size).tolist()
+    if read.guaranteed is not None:
+        stored = inflated(reader.rest(), 4 * len(read.guaranteed.loads) * size, WHAT)
+        read.guaranteed.levels = np.frombuffer(stored, "<f4").tolist()
     reader.finish()
     return _plan(kind, read)
+
+
+def _guaranteed(read: GuaranteedDocument | None, items: int) -> Guaranteed | None:
+    """Return what keeps guarantees, if its parts fit one another."""
+    if read is None:
+        return None
+    from planning.joins.plan import Guaranteed
+
+    rows, loads = len(read.loads), read.loads
+    levels = table(read.levels, (rows, items), WHAT, "levels").astype(np.float64)
+    kept = table(read.kept, (rows, len(read.guarantees)), WHAT, "kept").astype(np.float64)
+    rising = rows > 1 and (loads[0], loads[-1]) == (0.0, 1.0) and bool((np.diff(loads) > 0).all())
+    quality = table(read.quality, (rows,), WHAT, "quality").astype(np.float64)
+    within = all(bool(((t >= 0.0) & (t <= 1.0 + TINY)).all()) for t in (levels, quality, kept))
+    if not (read.guarantees and rising and within and levels[-1].min() == 1.0):
+        raise damaged(WHAT, "keep guarantees by shares at loads from 0 to 1", "others")
+    tables = (frozen(values) for values in (loads, levels, quality, kept))
+    return Guaranteed(*tables, tuple(read.guarantees), read.error)
 
 
 def _head(plan: Plan) -> dict[str, Any]:
@@ -203,7 +246,16 @@ def _head(plan: Plan) -> dict[str, Any]:
             for name, value in asdict(plan.layout).items()
             if name != "text" or value
         },
-    } | ({"lasting": list(plan.lasting)} if plan.lasting else {})
+    } | ({"lasting": list(plan.lasting)} if plan.lasting else {}) | _kept(plan.guaranteed)
+
+
+def _kept(some: Guaranteed | None) -> dict[str, Any]:
+    """Return the guarantees without the table of what is taken."""
+    if some is None:
+        return {}
+    head = {"guarantees": [asdict(one) for one in some.guarantees], "error": some.error}
+    tables = {name: getattr(some, name).tolist() for name in ("loads", "quality", "kept")}
+    return {"guaranteed": {**head, **tables, "levels": []}}
 
 
 def _nouns(read: PlanDocument) -> tuple[Windows, Condition]:

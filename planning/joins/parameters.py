@@ -7,7 +7,7 @@ integers, with -1 for "no further item", or texts, with ""; a single-valued one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -15,8 +15,27 @@ from pydantic import Field, model_validator
 from planning.errors import Mistake
 from planning.families import Definition
 from planning.joins.layout import automatic_sizes
-from planning.joins.model import Combine, Condition, ConditionKind, Windows
-from planning.sections import FamilyParameters
+from planning.joins.model import (
+    Combine,
+    Condition,
+    ConditionKind,
+    Windows,
+    combine_utilities,
+)
+from planning.sections import FamilyParameters, Fraction, Section
+
+
+class Share(Section):
+    """A guarantee: how much of some matches' utility is found wherever the load allows.
+
+    Examples
+    --------
+    >>> Share(min_share=0.95).priority
+    0
+    """
+
+    min_share: Fraction = Field(0.0, description="Least share of their utility that is found.")
+    priority: int = Field(0, description="Which guarantee is met first: the higher.")
 
 
 class Parameters(FamilyParameters):
@@ -52,6 +71,20 @@ class Parameters(FamilyParameters):
         gt=0,
         allow_inf_nan=False,
         description="Common items an overlap needs, or the least inner product.",
+    )
+    min_share: Fraction = Field(
+        default=0.0, description="Least share of the utility of all matches of the condition."
+    )
+    priority: int = Field(default=0, description="Priority of min_share: higher is met first.")
+    types: dict[str, Share] = Field(
+        default_factory=dict,
+        description="By value of the type attribute: min_share of the matches in which a tuple of "
+        "the type takes part, and its priority.",
+    )
+    window_of: dict[str, Share] = Field(
+        default_factory=dict,
+        description="By stream: min_share of the matches that are found in its window, when a "
+        "tuple of the other stream arrives, and its priority.",
     )
     window_s: tuple[float, float] = Field(
         default=(20.0, 20.0), description="Sizes of the two windows, in seconds (w_1, w_2)."
@@ -132,6 +165,7 @@ class Parameters(FamilyParameters):
         types = len(known[self.type].values) if self.type else 1
         if self.utilities and len(self.utilities) != types:
             raise _parameter("utilities", f"one per type ({types})", str(len(self.utilities)))
+        self._check_guarantees(stream.values, known[self.type].values if self.type else ())
         most = len(self.items)
         if self.condition == "overlap" and self.threshold > most:
             allowed = f"at most {most}, the number of items: nothing could match otherwise"
@@ -147,6 +181,20 @@ class Parameters(FamilyParameters):
                 raise _attribute(definition, name, "an int, an item or -1 for none", kind)
         if self.time in self.items:
             raise _parameter("items", "other attributes than the time", self.time)
+
+    def _check_guarantees(self, streams: Sequence[str], types: Sequence[str]) -> None:
+        """Refuse guarantees of what is not there, or of matches that are worth nothing."""
+        worth = combine_utilities(self.utilities or (1.0,) * len(types), self.combine)
+        for field, known in (("types", types), ("window_of", streams)):
+            for name, share in getattr(self, field).items():
+                at = ("parameters", field, name)
+                if name not in known:
+                    allowed = f"among {', '.join(known) or 'the values of parameters.type (none)'}"
+                    raise Mistake(f"parameters.{field}", allowed, name, at=at)
+                if field == "types" and share.min_share and not worth[known.index(name)].any():
+                    allowed = "0 for a type whose matches have no utility"
+                    got, remedy = f"{share.min_share:g}", "raise its utility"
+                    raise Mistake(f"parameters.types.{name}.min_share", allowed, got, remedy, at=at)
 
     def _check_names(self, known: tuple[str, ...]) -> None:
         """Refuse names that are not attributes."""

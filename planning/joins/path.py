@@ -46,20 +46,22 @@ def fill(order: IntArray, volumes: FloatArray, budget: float) -> FloatArray:
     return take.reshape(volumes.shape)
 
 
-def cut(volumes: FloatArray, before: FloatArray, budget: float) -> tuple[int, FloatArray]:
-    """Return how many sorted items a budget takes whole, and the shares of those that follow.
+def blend(levels: FloatArray, volumes: FloatArray, budget: float) -> FloatArray:
+    """Mix the two neighbouring settings of a rising list that spend a budget together.
 
-    The same as :func:`fill`, but in the time that it takes to find the place: ``before`` is the sum
-    of the volumes before each item.
+    Row b of ``levels`` is what the b-th setting takes of every item. Measured volumes may differ
+    from those that the list was made for: the last place where it still keeps to the budget counts.
 
-    >>> cut(np.array([4.0, 2.0, 9.0]), np.array([0.0, 4.0, 6.0]), 5.0)
-    (1, array([0.5]))
+    >>> blend(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.array([2.0, 4.0]), 3.0).tolist()
+    [1.0, 0.25]
     """
-    # Rounding may leave an item before the end of the budget a hair short of whole.
-    low = max(int(np.searchsorted(before, budget * (1.0 - 1e-9), side="left")) - 1, 0)
-    high = max(int(np.searchsorted(before, budget, side="left")), low)
-    left, some = budget - before[low:high], volumes[low:high]
-    return low, np.clip(np.divide(left, some, out=np.ones(high - low), where=some > 0), 0.0, 1.0)
+    spent = levels @ volumes.ravel()
+    low = int(np.flatnonzero(spent <= budget).max(initial=0))
+    if low + 1 == len(levels):
+        return np.asarray(levels[low].reshape(volumes.shape))
+    share = max((budget - spent[low]) / (spent[low + 1] - spent[low]), 0.0)
+    mixed = (1.0 - share) * levels[low] + share * levels[low + 1]
+    return np.asarray(mixed.reshape(volumes.shape))
 
 
 def denser_side(density: FloatArray) -> BoolArray:

@@ -15,12 +15,15 @@ import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints, sorted_sum
 from planning.errors import InvalidInput, check_between
+from planning.guarantees import Guarantee
 from planning.joins import codec, path
 from planning.joins.codec import PlanDocument
 from planning.joins.layout import Layout
 from planning.joins.model import Combine, Condition, Windows
 
-__all__ = ["Plan", "PlanDocument", "Setting"]
+__all__ = ["Guaranteed", "Plan", "PlanDocument", "Setting"]
+
+TINY = 1e-6  # of an item
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +35,18 @@ class Setting:
     oldest: BoolArray  # where a part is taken from the old end
     fractions: FloatArray  # r_{i,z}, share of window i that a tuple of type z is compared with
     order: IntArray  # s_i^j per window and type, 0-based
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guaranteed:
+    """What keeps guarantees: settings at the loads between which they may be mixed."""
+
+    loads: FloatArray  # (b,), from 0 to 1
+    levels: FloatArray  # (b, items), what each setting takes
+    quality: FloatArray  # (b,), the share of all utility that is found
+    kept: FloatArray  # (b, guarantees), the share that each one keeps
+    guarantees: tuple[Guarantee, ...]
+    error: float  # of quality, at most, between the loads
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +85,7 @@ class Plan:
     load: float  # the operating point r
     layout: Layout
     lasting: tuple[float, ...] = ()  # share of the gain over random dropping that lasts, by load
+    guaranteed: Guaranteed | None = None  # in place of the order, where there are guarantees
 
     @cached_property
     def order(self) -> IntArray:
@@ -108,26 +124,36 @@ class Plan:
         """From which end each basic window is taken in part."""
         return path.denser_side(self.density)
 
-    @cached_property
-    def _in_turn(self) -> tuple[FloatArray, FloatArray]:
-        """Volumes of the sorted items, and the sum before each."""
-        volumes = self.volumes.ravel()[self.order]
-        return volumes, np.concatenate(([0.0], np.cumsum(volumes)[:-1]))
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The guarantees, the most important first."""
+        return self.guaranteed.guarantees if self.guaranteed else ()
 
-    def cut(self, load: float) -> tuple[float, int, FloatArray]:
-        """Return r, how many sorted items are taken whole, and the shares of those that follow."""
-        r = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
-        if r == 1.0:  # rounding must not leave the last item a hair short
-            return r, self.order.size, np.empty(0)
-        return r, *path.cut(*self._in_turn, r)
+    def kept(self, load: float) -> tuple[float, ...]:
+        """Return the share of its matches' utility that each guarantee keeps at a load."""
+        some = self.guaranteed
+        return tuple(float(np.interp(load, some.loads, k)) for k in some.kept.T) if some else ()
+
+    @cached_property
+    def turns(self) -> IntArray:
+        """The items as they come in with rising load: which ones a tighter limit keeps."""
+        if self.guaranteed is None:
+            return self.order
+        taken = np.asarray(np.trapezoid(self.guaranteed.levels, self.guaranteed.loads, axis=0))
+        return frozen_ints(self.order[np.argsort(-taken[self.order], kind="stable")])
+
+    def fill(self, volumes: FloatArray, budget: float) -> FloatArray:
+        """Return what to take of every item within a budget, given comparisons by item."""
+        if self.guaranteed is None:
+            return path.fill(self.order, volumes, budget)
+        return path.blend(self.guaranteed.levels, volumes, budget)
 
     def at(self, load: float) -> Setting:
         """Return the best setting that makes the fraction ``load`` of all comparisons."""
-        r, whole, shares = self.cut(load)
-        taken = np.zeros(self.order.size)
-        taken[self.order[:whole]] = 1.0
-        taken[self.order[whole : whole + shares.size]] = shares
-        take, extents = taken.reshape(self.density.shape), self.windows.extents_s[:, None, :]
+        r = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
+        # Rounding must not leave the last item a hair short.
+        take = self.fill(self.volumes, r) if r < 1.0 else np.ones(self.density.shape)
+        extents = self.windows.extents_s[:, None, :]
         fractions = (take * extents).sum(axis=2) / extents.sum(axis=2)
         return Setting(r, frozen(take), self.oldest, frozen(fractions), self.ranks)
 
@@ -140,7 +166,10 @@ class Plan:
         total = sorted_sum(value)
         if total <= 0:
             return float(load)
-        promised = min(1.0, sorted_sum(value * self.at(load).take) / total)
+        if self.guaranteed is None:
+            promised = min(1.0, sorted_sum(value * self.at(load).take) / total)
+        else:
+            promised = float(np.interp(load, self.guaranteed.loads, self.guaranteed.quality))
         if not self.lasting:
             return promised
         lasts = float(np.interp(load, path.LOADS, self.lasting))
@@ -155,12 +184,17 @@ class Plan:
 
     @property
     def not_nested(self) -> tuple[str, ...]:
-        """Items that are taken less as the load rises: none, as each is filled in its turn."""
-        return ()
+        """Items that are taken less as the load rises: none, unless guarantees want it."""
+        if self.guaranteed is None:
+            return ()
+        less = (np.diff(self.guaranteed.levels, axis=0) < -TINY).any(axis=0)
+        streams, items = self.layout.streams, np.argwhere(less.reshape(self.density.shape))
+        return tuple(f"{self.types[z]} with {streams[i]} {j}" for i, z, j in items)
 
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
         made = int(self.comparisons.sum())
+        kept = {"guarantees": [str(one) for one in self.guarantees]} if self.guarantees else {}
         return {
             "windows_s": list(self.windows.window_s),
             "basic_window_s": self.windows.basic_window_s,
@@ -171,7 +205,7 @@ class Plan:
             "not_nested": list(self.not_nested),
             "load": self.load,
             "predicted_quality": round(self.predicted_quality(self.load), 6),
-        }
+        } | kept
 
     # Both encodings are written and read by the codec.
     to_document = codec.to_document

@@ -303,11 +303,11 @@ Limits`. With a budget the load follows by itself at every tick.
         granted = np.zeros(self._grants.credit.shape, dtype=np.int64)
         for which in np.unique(row).tolist():
             granted[which] = np.count_nonzero(keep[row == which], axis=0)
-        ends = np.cumsum(granted[:-1].ravel()[self._plan.order])
+        ends = np.cumsum(granted[:-1].ravel()[self._plan.turns])
         last = int(np.searchsorted(ends, most, side="right"))  # the item that is cut in part
         open_items = np.zeros(granted.shape, dtype=np.bool_)
-        open_items.ravel()[self._plan.order[:last]] = True
-        which, j = divmod(int(self._plan.order[last]), keep.shape[1])
+        open_items.ravel()[self._plan.turns[:last]] = True
+        which, j = divmod(int(self._plan.turns[last]), keep.shape[1])
         tuples = np.flatnonzero((row == which) & keep[:, j])
         room = most - int(ends[last] - tuples.size)
         if draws is None:

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from planning import rehearsal, sampling
+from planning import rehearsal
 from planning.arrays import BoolArray, Columns, FloatArray, IntArray, sorted_sum
 from planning.errors import StatisticsError
 from planning.families import Definition, Outcome
 from planning.joins.layout import Layout
-from planning.joins.model import Tuples, combine_utilities, merge, types_in_range
+from planning.joins.model import Tuples, combine_utilities, merge
 from planning.joins.parameters import Parameters
 from planning.joins.plan import Plan
 from planning.rehearsal import Load
@@ -213,10 +213,3 @@ def _error(gain: FloatArray, complete: FloatArray) -> float:
         return 0.0
     rest = gain - complete * float(gain.sum()) / total
     return float(np.sqrt((rest**2).sum() * len(gain) / (len(gain) - 1))) / total
-
-
-def thinned(part: Tuples, load: float) -> Tuples:
-    """Keep each tuple with probability sqrt(load), by a hash of its row."""
-    kind = types_in_range(part.kind, 1 << 30, 0)
-    keys = sampling.stable_keys([part.time, kind, np.arange(len(part))])
-    return part.take(sampling.in_holdout(keys, float(np.sqrt(load))))

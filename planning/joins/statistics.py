@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from planning.arrays import Columns, FloatArray, IntArray, finite_array, frozen_ints
+from planning.arrays import Columns, FloatArray, IntArray, finite_array, frozen_ints, sorted_sum
 from planning.errors import StatisticsError
+from planning.guarantees import NOWHERE, Guarantee
 from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import Condition, Tuples, Windows, combine_utilities, merge
@@ -56,10 +57,6 @@ class Statistics:
     def samples(self) -> int:
         """Number of sampled tuples."""
         return int(self.type_counts.sum())
-
-    def densities(self, definition: Definition[Parameters]) -> FloatArray:
-        """Return the utility per comparison of every item [window, type, basic window]."""
-        return self.settled(definition)[0]
 
     def settled(self, definition: Definition[Parameters]) -> tuple[FloatArray, IntArray, IntArray]:
         """Return densities, and the hits and comparisons of every item that they rest on.
@@ -122,6 +119,47 @@ class Statistics:
 
         first, second = (counts.astype(np.float64) for counts in early)
         return items(first, second), items(hits - first, made - second)
+
+    def protected(
+        self, definition: Definition[Parameters]
+    ) -> list[tuple[Guarantee, FloatArray]]:
+        """Return the guarantees, the most important first, and the items' shares of their matches.
+
+        Shares add up to 1; all are 0 where a guarantee's matches have no utility. An item's matches
+        with stored tuples of a type are counted; where they are few, the other basic windows of the
+        window count too.
+        """
+        parameters, layout = definition.parameters, Layout.of(definition)
+        density, _, made = self.settled(definition)
+        worth = density * made
+        values = combine_utilities(layout.utilities(parameters), parameters.combine)
+        found = np.einsum("ijab,ab->iajb", self.hits.astype(np.float64), values)
+        prior = parameters.prior_hits * float(found.sum()) / max(float(self.hits.sum()), 1.0)
+
+        def of_type(name: str) -> FloatArray:
+            classes = len(layout.sizes) + 1
+            first = layout.types.index(name) * classes
+            some = found[..., first : first + classes].sum(axis=3)
+            every, pooled = found.sum(axis=3), found.sum(axis=(2, 3))[..., None]
+            usual = some.sum(axis=2, keepdims=True) / np.maximum(pooled, 1e-300)
+            part = (some + prior * usual) / np.maximum(every + prior, 1e-300)
+            part[:, first : first + classes] = 1.0
+            return np.asarray(worth * part)
+
+        def of_window(name: str) -> FloatArray:
+            return np.where((np.arange(2) == layout.streams.index(name))[:, None, None], worth, 0.0)
+
+        asked: list[tuple[str, Any, FloatArray]] = [("join", parameters, worth)]
+        asked += [(f"type {n}", s, of_type(n)) for n, s in parameters.types.items()]
+        asked += [(f"window of {n}", s, of_window(n)) for n, s in parameters.window_of.items()]
+        return [
+            (
+                Guarantee(name, "min_share", share.min_share, share.priority, NOWHERE),
+                table / (sorted_sum(table) or 1.0),
+            )
+            for name, share, table in sorted(asked, key=lambda one: -one[1].priority)
+            if share.min_share > 0.0
+        ]
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from planning.artifacts import Manifest, SigningKey
+from planning.artifacts import Manifest, SigningKey, drafting
 from planning.artifacts.manifest import from_time, to_time
 from planning.artifacts.predicting import promise
+from planning.families import Plan
+from planning.guarantees import Guarantees
 from planning.home import Home
+from planning.query_files import content
 from planning.stages import reevaluate
 from planning.stages.gate import verdict_of
-from planning.stages.landing import digest
 from planning.stages.run import Run
 from planning.stages.solve import candidate, solver_status
 from planning.streams import StreamDefinition
 
 DOCUMENTS = ("definition", "collected", "statistics", "candidate")
+CERTIFIED = ("definition", "statistics")
+"""What is kept with a version, so that its certificate can be made again."""
 
 
 def publish(
@@ -70,7 +74,10 @@ def publish(
             "fallback": definition.validity.fallback,
         },
         solver_status=solver_status(run),
+        certificate=run.read("certificate") if run.has("certificate") else None,
+        guarantees=_guarantees(plan, definition),
         run=run.folder.name,
+        schema_version=definition.schema_version,
     )
     store.prune(definition.stream, definition.retention.versions)
     summary = _summary(manifest)
@@ -86,12 +93,28 @@ def _prediction(outcome: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in point.items() if value is not None}
 
 
-def _inputs(run: Run, definition: StreamDefinition) -> dict[str, str]:
-    """Return the digests of what the plan was made from."""
-    texts = {name: json.dumps(run.read(name), sort_keys=True) for name in DOCUMENTS}
-    inputs = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+def _guarantees(plan: Plan, definition: StreamDefinition) -> list[dict[str, Any]]:
+    """Return what the plan guarantees, with what it predicts for that at the gate's loads."""
+    if not isinstance(plan, Guarantees):
+        return []
+    predicted = [(float(load), plan.kept(load)) for load in definition.gate.loads]
+    return [
+        {
+            **asdict(guarantee),
+            "predicted": [{"load": z, "value": float(values[i])} for z, values in predicted],
+        }
+        for i, guarantee in enumerate(plan.guarantees)
+    ]
+
+
+def _inputs(run: Run, definition: StreamDefinition) -> dict[str, str | bytes]:
+    """Return what the plan was made from: what a certificate needs as it is, else its digest."""
+    texts = {name: json.dumps(run.read(name), sort_keys=True).encode() for name in DOCUMENTS}
+    inputs: dict[str, str | bytes] = {
+        name: text if name in CERTIFIED else drafting.digest(text) for name, text in texts.items()
+    }
     if definition.queries.file is not None:
-        inputs["queries"] = digest(run.queries(definition.queries.file))
+        inputs["queries"] = content(run.queries(definition.queries.file))
     return inputs
 
 

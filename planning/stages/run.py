@@ -12,6 +12,7 @@ file                   written by   content
 ``validation.json``    validate     counts, failed rules, link to the Data Docs
 ``statistics.json``    statistics   the family's bounded summary
 ``candidate.json``     solve        the plan, in its JSON form, and how good it is known to be
+``certificate.json``   solve        what OR-Tools says of the candidate
 ``verdict.json``       gate         what the plan did on held-out samples, and the decision
 ``published.json``     publish      the published version: number, digest, sizes
 =====================  ===========  ==========================================================

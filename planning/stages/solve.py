@@ -1,4 +1,4 @@
-"""Solve: from statistics to a candidate plan."""
+"""Solve: from statistics to a candidate plan, and a second opinion on it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any, NotRequired, TypedDict
 import msgspec
 
 from planning import families
+from planning.certifying import Contradiction
 from planning.errors import PlanningError, StatisticsError
 from planning.families import Family, Plan, Statistics, Warns
+from planning.stages.certify import certificate
 from planning.stages.run import Run
 
 
 def solve(run: Run) -> dict[str, Any]:
-    """Make the candidate plan of a run; return its summary.
+    """Make the candidate plan of a run, and its certificate; return its summary.
+
+    A plan that its certificate contradicts is left as ``contradicted.json`` and is no candidate.
 
     >>> import tempfile
     >>> from planning.examples import demo_definition, demo_statistics
@@ -43,6 +47,14 @@ def solve(run: Run) -> dict[str, Any]:
     document: dict[str, Any] = {"family": family.name, "plan": plan.to_document()}
     document |= {"summary": summary, "solver_status": status, "warnings": warnings}
     run.write("candidate", document)
+    try:
+        limit_s = definition.gate.certificate_s
+        found = certificate(candidate(run), statistics, definition, status, limit_s)
+    except Contradiction as error:
+        run.write("contradicted", document)
+        run.take("candidate")
+        raise Contradiction(f"{error}; nothing is published, the last good plan stays") from error
+    run.write("certificate", found)
     return summary
 
 

@@ -156,6 +156,7 @@ def _stream(row: views.StreamRow) -> dict[str, Any]:
         "created_at": manifest.created_at if manifest else None,
         "digest": manifest.payloads.binary.digest if manifest else None,
         "bytes": manifest.payloads.binary.bytes if manifest else None,
+        "certificate": manifest.certificate.status if manifest and manifest.certificate else None,
         "nodes": len(row.fleet.nodes),
         "nodes_current": row.fleet.running,
         "nodes_by_state": row.fleet.counts(),

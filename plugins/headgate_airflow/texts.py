@@ -12,7 +12,7 @@ STAGES = """\
 | collect | takes the sample files that no run has used yet | skipped if nothing is new |
 | validate | Great Expectations on Spark; bad rows to quarantine | a bad batch stops the run |
 | statistics | reduces the samples on Spark | retried |
-| solve | computes the candidate plan | stops if no plan is feasible |
+| solve | computes the candidate plan, certified by OR-Tools | stops if infeasible or contradicted |
 | gate | tries the plan on samples it has not seen | a worse plan is refused, with the reason |
 | publish | publishes the next version | skipped if refused, or in a dry run |
 

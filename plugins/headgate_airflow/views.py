@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import asdict
+
 from headgate_airflow.catalog import PlannedStream
-from planning import families, loads
+from planning import assurances, families, loads
 from planning.artifacts import Broken, Listing, Manifest, Published, Status, Store
 from planning.artifacts.fleet import Fleet, fleet, lasting_s, span
 from planning.errors import ArtifactError, NoPlan, PlanningError, StoreError
@@ -61,6 +63,10 @@ class StreamView:
     runs: list[RunRow]
     curve: list[tuple[float, float]] = field(default_factory=list)
     example: str = ""  # a load to start from; empty if the plan cannot be read
+    certificate: str = ""
+    checks: assurances.Table = ([], [])
+    guarantees: assurances.Table = ([], [])
+    kept: list[list[str]] = field(default_factory=list)  # per guarantee, over the curve's loads
 
     @property
     def broken(self) -> tuple[Broken, ...]:
@@ -119,6 +125,10 @@ def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> Strea
         runs=runs(home, stream, SHOWN_RUNS),
         curve=curve(published) if published else [],
         example=loads.example(published.plan) if published else "",
+        certificate=assurances.certificate(row.manifest) if row.manifest else "",
+        checks=assurances.checks(row.manifest) if row.manifest else ([], []),
+        guarantees=assurances.table(assurances.guarantees(published)) if published else ([], []),
+        kept=kept(published) if published else [],
     )
 
 
@@ -165,6 +175,13 @@ def curve(published: Published) -> list[tuple[float, float]]:
     return [(load, published.promised(load).quality) for load in fractions]
 
 
+def kept(published: Published) -> list[list[str]]:
+    """Return what is predicted for each guarantee at the loads of the curve, as the table says."""
+    fractions = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
+    asked = assurances.predicted(published.plan, fractions)
+    return [[assurances.shown(g, p.value) for p in g.predicted] for g in asked]
+
+
 def what_if(home: Home, stream: str, version: int, at: str) -> dict[str, Any]:
     """Return what a version promises at one load, and what a plan of rates drops there."""
     published = home.store().load(stream, version)
@@ -183,6 +200,12 @@ def what_if(home: Home, stream: str, version: int, at: str) -> dict[str, Any]:
         answer["passed_fraction"] = float(plan.passed_fraction(load))
     if isinstance(plan, loads.OfRates):
         answer["drops"] = plan.at(load)
+    if isinstance(load, float) and (asked := assurances.predicted(plan, [load])):
+        values = [guarantee.predicted[0].value for guarantee in asked]
+        answer["guarantees"] = [
+            asdict(guarantee) | {"predicted": value, "holds": assurances.holds(guarantee, value)}
+            for guarantee, value in zip(asked, values, strict=True)
+        ]
     return answer
 
 

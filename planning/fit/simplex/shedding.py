@@ -8,12 +8,15 @@ the rates *dropped* there: with d = 0 nothing is shed, and the program reads
                sum of gain_ab * d_a + d_b <= full_b(r)         split[b]: (6), (7)
                0 <= d_a <= r_i                                 (2), (5), (10)
                d_a <= (1 - min_keep) * arriving_a(r, d) + e_a  min_keep[a]
+               full_o(r) + t_o >= minimum_o                    reach[o]
+               out_o(r, d) + t_o + minimum_o * e_p >= minimum_o   minimum[o]
 
-with the shortfalls e_a >= 0 as the first objective, because capacities come first. ``d = 0`` is
-dual feasible whatever the rates are, and the rates only move the right-hand side: a basis that is
-optimal once stays dual feasible for every rate vector. Drop locations are the arcs out of inputs
-and out of splits; after a merge one flow per arc is enough, because union and join outputs are
-alike whichever branch they came from.
+with the shortfalls as the first objectives, because capacities come first: those of min_keep, e_a;
+what even the inputs do not bring, t_o; and for each priority p, from high to low, the largest share
+e_p that is missing of its outputs' minimums. ``d = 0`` is dual feasible whatever the rates are, and
+the rates only move the right-hand side: a basis that is optimal once stays dual feasible for every
+rate vector. Drop locations are the arcs out of inputs and out of splits; after a merge one flow per
+arc is enough, because union and join outputs are alike whichever branch they came from.
 """
 
 from __future__ import annotations
@@ -213,22 +216,23 @@ def shedding_program(network: QueryNetwork) -> SheddingProgram:
     streams = {network.arcs[a].stream: at_most[a] for a in range(len(network.arcs))}
     locations = [loc for loc in _locations(network) if streams[loc.stream] > 0]
     locations = _renumbered(locations)
-    scale = np.array([streams[loc.stream] for loc in locations])
+    highest = np.array([streams[loc.stream] for loc in locations])
     forms = _Propagation(network, locations)
     inputs = len(network.inputs)
     overhead = network.window_overhead
     ones = np.ones(len(network.arcs))
     use = np.concatenate([forms.node_use(overhead), forms.link_use(overhead, locations)])
     raw = np.concatenate([forms.node_use(ones), forms.link_use(ones, locations)])
-    saved = np.abs(use[:, inputs:] * scale).max(axis=0, initial=0.0)
-    scale = scale / np.where(saved > FAR, saved, 1.0)
+    saved = np.abs(use[:, inputs:] * highest).max(axis=0, initial=0.0)
+    scale = highest / np.where(saved > FAR, saved, 1.0)
     units = np.concatenate([network.max_rates, scale])
     use, raw = use * units, raw * units
     arrivals = forms.arrivals * units / scale[:, None]
     outputs = np.array([a for a, arc in enumerate(network.arcs) if arc.to_output], dtype=np.int64)
     out = forms.arcs[outputs] * units
     weights = np.array([o.weight for o in network.outputs])
-    tableau, cost, upper, bounded = _rows(network, use, arrivals, locations, out, inputs)
+    shares = scale / highest
+    tableau, cost, upper, bounded = _rows(network, use, arrivals, locations, out, shares)
     return SheddingProgram(
         network=network,
         locations=np.array([loc.arc for loc in locations], dtype=np.int64),
@@ -266,20 +270,23 @@ def _rows(
     arrivals: FloatArray,
     locations: list[_Location],
     out: FloatArray,
-    inputs: int,
+    shares: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Tableau, costs and bounds from the linear forms, in normalised units."""
-    count = len(arrivals)
+    """Tableau, costs and bounds from the linear forms, in normalised units.
+
+    ``shares`` are the units of the dropped rates as shares of the locations' highest rates.
+    """
+    count, inputs = len(arrivals), len(network.inputs)
     first = [location.stream in network.input_ids for location in locations]
     wanted = [k for k, o in enumerate(network.outputs) if o.minimum > 0]
+    asking = sorted({network.outputs[k].priority for k in wanted}, reverse=True)
     kept = [k for k, loc in enumerate(locations) if loc.arc >= 0] if network.min_keep > 0 else []
-    short = len(kept) + len(wanted)  # shortfalls: what is missing to min_keep and to minimums
+    short = len(kept) + len(wanted) + len(asking)  # what is missing, in the order of the objectives
     rows: list[FloatArray] = []
 
-    def at_least_zero(form: FloatArray, constant: float, shortfall: int = -1) -> None:
+    def at_least_zero(form: FloatArray, constant: float, *shortfalls: int) -> None:
         filled = np.zeros(short)
-        if shortfall >= 0:
-            filled[shortfall] = -1.0
+        filled[list(shortfalls)] = -1.0
         rows.append(np.concatenate([-form[inputs:], filled, [constant], form[:inputs]]))
 
     for form in use:  # load[n] and link[l]: slack = 1 - use
@@ -295,8 +302,11 @@ def _rows(
         form = (1.0 - network.min_keep) * arrivals[places[0]]
         form[[inputs + place for place in places]] -= 1.0
         at_least_zero(form, 0.0, j)
-    for j, k in enumerate(wanted, len(kept)):  # minimum[o]: throughput + shortfall >= minimum
-        at_least_zero(out[k] / network.outputs[k].minimum, -1.0, j)
+    for j, k in enumerate(wanted, len(kept)):  # reach[o] and minimum[o], in parts of the minimum
+        output, form = network.outputs[k], out[k] / network.outputs[k].minimum
+        shared = len(kept) + len(wanted) + asking.index(output.priority)
+        at_least_zero(np.where(np.arange(len(form)) < inputs, form, 0.0), -1.0, j)
+        at_least_zero(form, -1.0, j, shared)
     tableau = np.array(rows).reshape(len(rows), count + short + 1 + inputs)
     upper = np.zeros((count + short + len(rows), 1 + inputs))
     bounded = np.zeros(count + short + len(rows), dtype=np.int64)
@@ -304,25 +314,30 @@ def _rows(
         if first[k]:
             upper[k, 1:] = arrivals[k, :inputs]
             bounded[k] = 1
-    return tableau, _cost(network, out[:, inputs:], len(kept), len(wanted)), upper, bounded
+    groups = [shares[kept], np.ones(len(wanted)), *np.ones((len(asking), 1))]
+    return tableau, _cost(network, out[:, inputs:], groups), upper, bounded
 
 
-def _cost(network: QueryNetwork, out_drops: FloatArray, kept: int, wanted: int) -> FloatArray:
+def _cost(
+    network: QueryNetwork, out_drops: FloatArray, shortfalls: list[FloatArray]
+) -> FloatArray:
     """Objectives in order of importance: shortfalls, priorities from high to low, then a tie-break.
 
     The tie-break drops fewer tuples and makes the optimal basis unique, so that critical regions
     do not overlap.
     """
-    count = out_drops.shape[1]
-    total = count + kept + wanted
+    place = out_drops.shape[1]
+    short = sum(map(len, shortfalls))
+    total = place + short
     rows: list[FloatArray] = []
-    for start, length in ((count, kept), (count + kept, wanted)):
-        if length:
+    for costs in shortfalls:
+        if len(costs):
             rows.append(np.zeros(total))
-            rows[-1][start : start + length] = 1.0
+            rows[-1][place : place + len(costs)] = costs
+            place += len(costs)
     for priority in sorted({o.priority for o in network.outputs}, reverse=True):
         weights = np.array([o.weight if o.priority == priority else 0.0 for o in network.outputs])
-        loss = np.concatenate([-weights @ out_drops, np.zeros(kept + wanted)])
+        loss = np.concatenate([-weights @ out_drops, np.zeros(short)])
         highest = loss.max(initial=0.0)
         if highest > 0:
             rows.append(loss / highest)

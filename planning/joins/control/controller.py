@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,16 +178,16 @@ class Controller:
                 self.estimate.memory_s = self.memory_s
         if plan is not None:
             watched = min(0.5, self.monitor_fraction * self.drift.closeness)
-            density, order = plan.density, plan.order
+            density, fill = plan.density, plan.fill
         else:
             watched = self._exploration()
             present = self.windows.extents_s[:, None, :] > 0
             density = np.where(present, self.estimate.density(), -1.0)
-            order = path.rank(density)
+            fill = partial(path.fill, path.rank(density))
         available = max(affordable, 0.0)
         full = min(watched, watched * available / total) if total > 0 else 0.0
         left = max(available - full * total, 0.0) / (1.0 - full)
-        take = path.fill(order, volumes, left)
+        take = fill(volumes, left)
         load = available / total if total > 0 else 1.0
         return Decision(take, path.denser_side(density), full, load)
 

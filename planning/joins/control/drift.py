@@ -145,9 +145,12 @@ class DriftWatch:
         self._proofs = 0
 
     def _compare(self, plan: Plan, now: float) -> None:
-        """Hedge when less was found than by random dropping, since it last was more."""
+        """Hedge when less was found than by random dropping, since it last was more.
+
+        Guarantees may want that, and whole windows would break them.
+        """
         self._full_at = min(self._full_at, now + max(self.windows.window_s))
-        if self._hedged or now < max(self._trust_until, self._full_at):
+        if plan.guarantees or self._hedged or now < max(self._trust_until, self._full_at):
             self._made = self._found = 0.0
             return
         level = float((plan.density * plan.volumes).sum())

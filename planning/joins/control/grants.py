@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.joins import path
 from planning.joins.control.account import Account, Ticks
 from planning.joins.control.controller import Controller, View
 from planning.joins.plan import Plan
@@ -172,7 +171,7 @@ class Grants:
         if self._volumes is self.plan.volumes or share == 1.0:
             return self._tabled(self.plan.at(share).take)
         total = float(self._volumes.sum())
-        return self._tabled(path.fill(self.plan.order, self._volumes, share * total))
+        return self._tabled(self.plan.fill(self._volumes, share * total))
 
     def _tabled(self, take: FloatArray) -> Table:
         shares = (take * self._present).reshape(-1, self.credit.shape[1])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from benchmarks.joins import costmodel, experiments
+from benchmarks.joins.knapsack import optimum
 from benchmarks.joins.scene import BUDGET, Scene, best_value, outputs
 from benchmarks.joins.strategies import Fixed
 from benchmarks.joins.workload import Workload
 from planning.joins.engine import Selection
 from planning.joins.model import Condition, Windows, tuples
-from planning.joins.program import optimum
 
 SHORT = Scene(Workload(skew=0.8), seconds=30.0)
 

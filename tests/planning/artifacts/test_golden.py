@@ -1,5 +1,6 @@
 """What was published once can be read for ever, and is written the same way today."""
 
+import msgspec
 import pytest
 
 from planning import families
@@ -32,3 +33,14 @@ def test_publishing_the_same_again_gives_the_same_bytes(golden, family, monkeypa
     golden.fix_provenance(monkeypatch)
     for name, data in golden.files(family).items():
         assert (golden.FOLDER / family / name).read_bytes() == data, name
+
+
+def test_a_manifest_of_schema_version_2_still_decodes_and_is_written_alike(golden, monkeypatch):
+    golden.fix_provenance(monkeypatch)
+    data = golden.SECOND.read_bytes()
+    assert golden.files("tally", schema_version=2, **golden.NEWS)["manifest.json"] == data
+    read = manifest.decode(data, "manifest.json")
+    TrustedKeys.of(golden.SIGNER).verify(read, "manifest.json")
+    assert read.schema_version == 2
+    assert msgspec.to_builtins(read.certificate) == golden.NEWS["certificate"]
+    assert msgspec.to_builtins(list(read.guarantees)) == golden.NEWS["guarantees"]

@@ -115,8 +115,9 @@ class TestOperations:
             "load": "LIST GET GET",
             "load 1": "GET GET",
             "rollback": "LIST GET GET GET PUT GET PUT LIST PUT HEAD LIST",
-            # Two lists of versions, two manifests kept, one deleted, payloads that are still named.
-            "prune": "LIST LIST GET GET DELETE LIST",
+            # Two lists of versions, two manifests kept, one deleted, payloads that are still named,
+            # inputs.
+            "prune": "LIST LIST GET GET DELETE LIST LIST",
         }
         inside = f"/{home.bucket}/some/plans/"
         assert all(request.split()[1].startswith(inside) for request in proxy.requests)
@@ -180,6 +181,17 @@ class TestOperations:
             patch.setattr(history, "PAYLOAD_GRACE_S", 0.0)
             assert home.direct.prune("ticks", 1) == history.Pruned((), 4)
         assert home.direct.verify("ticks").ok
+
+    def test_what_a_plan_was_made_from_lies_there_too(self, home, monkeypatch):
+        store = home.direct
+        first = home.publish(store, "a", inputs={"statistics": b"old", "collected": "ab" * 32})
+        home.publish(store, "b", inputs={"statistics": b"new"})
+        assert store.input(first, "statistics") == b"old"
+        again = {"signer": home.signer, "created_at": "2026-03-01T12:00:00Z", "reason": ""}
+        back = store.rollback("ticks", 1, **again)
+        monkeypatch.setattr(history, "PAYLOAD_GRACE_S", 0.0)
+        assert store.prune("ticks", 1) == history.Pruned((1, 2), 2, inputs=1)
+        assert store.input(back, "statistics") == b"old"
 
     def test_a_client_sees_what_another_process_publishes(self, home, proxy, publishers):
         client = PlanClient(home.store, "ticks", node="edge-1")

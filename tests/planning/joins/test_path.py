@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.joins import algorithms
+from benchmarks.joins.knapsack import optimum
 from planning.joins import path
-from planning.joins.program import optimum
 
 INSTANCES = 1200
 LOADS = (0.0, 0.05, 0.3, 0.77, 1.0)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.lira.workload import random_instance
 from planning.errors import InfeasiblePlan
-from planning.lira import program
+from benchmarks.lira import linear
 from planning.lira.model import ReductionCurve
 from planning.lira.path import ThrottlerPath
 
@@ -25,7 +25,7 @@ def check_against_program(rng) -> None:
     spent = w @ curve.convex(throttlers) / w.sum()
     assert spent == pytest.approx(setting.expenditure, abs=1e-9)
     try:
-        best = program.solve(m, w, curve, fairness, z)
+        best = linear.solve(m, w, curve, fairness, z)
     except InfeasiblePlan:
         assert setting.expenditure > z
         assert setting.expenditure == pytest.approx(curve.hull[-1], abs=1e-9)
@@ -43,7 +43,7 @@ def test_path_is_the_programs_optimum():
 def test_the_programs_throttlers_keep_budget_and_fairness(curve):
     rng = np.random.default_rng(3)
     m, w = rng.exponential(1, (2, 12))
-    best = program.solve(m, w, curve, 20.0, 0.5)
+    best = linear.solve(m, w, curve, 20.0, 0.5)
     assert best.status == "optimal"
     assert w @ curve.convex(best.throttlers) / w.sum() == pytest.approx(0.5)
     assert np.ptp(best.throttlers) <= 20.0 + 1e-9
@@ -51,4 +51,4 @@ def test_the_programs_throttlers_keep_budget_and_fairness(curve):
 
 def test_an_unreachable_budget_says_how_far_throttlers_get(curve):
     with pytest.raises(InfeasiblePlan, match="leave 0.05 of the updates, but Δmax leaves 0.19"):
-        program.solve(np.ones(2), np.ones(2), curve, 50.0, 0.05)
+        linear.solve(np.ones(2), np.ones(2), curve, 50.0, 0.05)

@@ -139,7 +139,11 @@ def test_queries_outside_the_domain_and_equality_on_a_float(make):
         ({"weight": "heavy"}, "weight must be a finite number"),
         ({"weight": None}, "weight must be a finite number"),
         ({"qos_slope": float("nan")}, "qos_slope must be"),
-        ({"wieght": 2}, "fields must be name, qos_slope, ranges, weight, where, got wieght"),
+        (
+            {"wieght": 2},
+            "fields must be max_delta, min_completeness, name, priority, qos, qos_slope, ranges, "
+            "tenant, weight, where, got wieght",
+        ),
     ],
 )
 def test_bad_entries_are_named(make, entry, message):
