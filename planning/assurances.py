@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from msgspec import UNSET
 
-from planning.artifacts import KeptGuarantee, Manifest, PredictedLimit, Published
+from planning.artifacts import (
+    Certificate,
+    KeptGuarantee,
+    Manifest,
+    PredictedLimit,
+    Published,
+    Store,
+)
 from planning.certifying import at
-from planning.families import Plan
+from planning.errors import PlanningError
+from planning.families import ByQuery, Plan
 from planning.guarantees import Guarantees
+from planning.stages.certify import made_from
 
 Table = tuple[list[str], list[list[str]]]
 ROUNDING = 1e-6
+MOST_QUERIES = 12
 
 
 def certificate(manifest: Manifest) -> str:
     """Return a version's certificate in words, or that it has none.
 
     >>> from msgspec.structs import replace
-    >>> from planning.artifacts import Certificate
     >>> from planning.examples import demo_store
     >>> checked = Certificate(status="optimal", scope="optimal for these 16 regions", gap=0.0,
     ...                       loads=24, of=24, solver="OR-Tools 9.15 GLOP", seconds=0.4)
@@ -32,11 +42,20 @@ def certificate(manifest: Manifest) -> str:
         return "none" + ": schema version 1 has none" * (manifest.schema_version == 1)
     if not given.loads:
         return f"{given.status}: {given.reason}"
-    optimal = given.status == "optimal" and given.scope.startswith("optimal")
-    words = given.scope if optimal else f"{given.status}, {given.scope}"
     found = f"gap {given.gap:.2g} at {given.loads} of {given.of} loads"
     reason = f"; {given.reason}" if given.reason else ""
-    return f"{words}: {found}, {given.solver}, {given.seconds:.2g} s{reason}"
+    return f"{verdict(given)}: {found}, {given.solver}, {given.seconds:.2g} s{reason}"
+
+
+def verdict(given: Certificate) -> str:
+    """Return what a certificate says of its plan.
+
+    >>> verdict(Certificate(status="within 0.01", scope="optimal for these 9 regions", loads=1))
+    'within 0.01 of the best for these 9 regions'
+    """
+    if given.status == "optimal":
+        return given.scope
+    return f"{given.status} of the best {given.scope.removeprefix('optimal ')}"
 
 
 def checks(manifest: Manifest) -> Table:
@@ -97,4 +116,21 @@ def holds(guarantee: KeptGuarantee, value: float) -> bool:
     """Return whether a value is the least one asked for, or more; of other limits, or less."""
     over = value - guarantee.value
     missing = -over if guarantee.limit.startswith("min") else over
-    return missing <= ROUNDING * guarantee.value
+    return missing <= ROUNDING * max(guarantee.value, 1.0)
+
+
+def queries(store: Store, published: Published) -> Table:
+    """Return the completeness predicted for the queries that lose most, at the gate's loads.
+
+    It takes the statistics that were kept with the version: without them, or in a family that does
+    not know it, there are no rows.
+    """
+    with suppress(PlanningError), made_from(store, published.manifest) as (statistics, definition):
+        if isinstance(statistics, ByQuery):
+            loads = sorted(definition.gate.loads)
+            found = statistics.by_query(published.plan, definition, loads)
+            worst = sorted(found, key=lambda name: (tuple(found[name].tolist()), name))
+            columns = ["query", *(f"at {load:g}" for load in loads)]
+            rows = [[name, *(f"{c:.4f}" for c in found[name])] for name in worst[:MOST_QUERIES]]
+            return columns, rows
+    return [], []

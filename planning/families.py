@@ -51,7 +51,7 @@ from typing import (
     runtime_checkable,
 )
 
-from planning.arrays import BoolArray, Columns, IntArray
+from planning.arrays import BoolArray, Columns, FloatArray, IntArray
 from planning.errors import Mistake
 from planning.pacing import UNLIMITED
 
@@ -358,6 +358,16 @@ class StatisticsRoom(Protocol):
     @property
     def Statistics(self) -> type[Statistics]:
         """The bounded summary of samples."""
+
+
+@runtime_checkable
+class ByQuery(Protocol):
+    """Optional: statistics that know what is left of every query."""
+
+    def by_query(
+        self, plan: Plan, definition: Definition[Any], loads: Sequence[float]
+    ) -> dict[str, FloatArray]:
+        """Return the completeness that is predicted for each query, by name, at loads."""
 
 
 class PlannerRoom(Protocol):

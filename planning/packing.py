@@ -190,7 +190,7 @@ length; fetch it again from the store
         raw = stream.decompress(data, size + 1)
     except zlib.error as error:
         raise damaged(what, "be whole", error) from None
-    if len(raw) != size or not stream.eof:
+    if len(raw) != size or not stream.eof or stream.unused_data:
         raise damaged(what, f"hold {size} bytes of tables", "another length")
     return raw
 

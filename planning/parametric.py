@@ -1,14 +1,11 @@
-"""Linear programs whose right-hand sides move with the load, solved for every load by OR-Tools.
+"""The optimum of a linear program for every load at once, with a proven error.
 
-    maximise    gain · x
-    subject to  row_low + z·move <= rows · x <= row_high + z·move
-                lower <= x <= upper
-
-Its optimum V(z) is concave and piecewise linear. An optimal x at z has a value, and its duals give
-a line that touches V from above: by weak duality the line is a bound at every z, however exact the
-solver was. Between two loads the mixture of their settings is feasible and worth at least the chord
-of their values. So the gap between chord and tangents, which is largest where the tangents meet,
-bounds what interpolating loses there; where it is too large, that is where to solve next.
+The optimum V(z) of a :class:`~planning.linear.Program` is concave and piecewise linear. An optimal
+x at z has a value, and its duals give a line that touches V from above: by weak duality the line is
+a bound at every z, however exact the solver was. Between two loads the mixture of their settings is
+feasible and worth at least the chord of their values. So the gap between chord and tangents, which
+is largest where the tangents meet, bounds what interpolating loses there; where it is too large,
+that is where to solve next.
 
 Before the gain, ``excess`` variables are minimised one after another: the shortfalls of guarantees
 by priority. What a level reached, a curve over the load, is the ceiling of its variable from then
@@ -20,68 +17,32 @@ an excess falls to 0 is found exactly, because from there on its guarantees hold
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
-from ortools.math_opt import model_pb2
-from ortools.math_opt.python import mathopt
 
 from planning.arrays import FloatArray
 from planning.errors import InfeasiblePlan
+from planning.linear import Point, Program, Solver
 
-OPTIMAL = mathopt.TerminationReason.OPTIMAL
-UNFINISHED = (
-    mathopt.TerminationReason.NO_SOLUTION_FOUND, mathopt.TerminationReason.FEASIBLE,
-)  # fmt: skip
+__all__ = ["Point", "Program", "Solver", "Trace", "trace"]
+
 TINY = 1e-9
 """Values and loads closer than this are the same."""
-SLACK = 1e-7
-"""How far above what a level reached its variable may go: the solver's own tolerance."""
-FINER = 100.0
-"""Excesses are known so many times more exactly than the error asks for."""
-COARSE = (64.0, 16.0, 4.0, 1.0)
-"""Gaps are closed from so many times the error down: stopped early, none is much larger."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
-    """A linear program over a load z; every variable is bounded.
-
-    One scarce good for two uses, the second worth half:
-
-    >>> import scipy.sparse as sparse
-    >>> two = Program(np.array([1.0, 0.5]), np.zeros(2), np.full(2, 0.5),
-    ...               sparse.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.zeros(1), np.ones(1))
-    >>> made = trace(two, 0.0, 1.0)
-    >>> made.loads.tolist(), made.values.tolist(), made.error
-    ([0.0, 0.5, 1.0], [0.0, 0.5, 0.75], 0.0)
-    """
-
-    gain: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    rows: Any  # scipy.sparse CSR
-    row_low: FloatArray
-    row_high: FloatArray
-    move: FloatArray
-    excess: tuple[int, ...] = ()
-    """Variables of lower bound 0 that are minimised first, the most important first."""
-    core: tuple[int, int] | None = None
-    """So many rows and columns, the first, decide the excesses; the others serve the gain alone."""
-
-    def of_core(self) -> Program:
-        """Return the program without what serves the gain alone."""
-        rows, columns = self.core or self.rows.shape
-        return Program(
-            np.zeros(columns), self.lower[:columns], self.upper[:columns],
-            self.rows[:rows, :columns], self.row_low[:rows], self.row_high[:rows],
-            self.move[:rows], self.excess,
-        )  # fmt: skip
+FINER = 1e4
+"""Excesses are known so many times more exactly than the error asks for: what is too much in one
+may be worth a thousand times as much in a less important one."""
+ROOM = 0.1
+"""Part of the error by which an excess may stay above its least for the gain, where there is one:
+without any room dual prices say little about other loads, and solving takes long."""
+COARSE = (64.0, 16.0, 4.0, 1.0, 0.25)
+"""Gaps are closed from so many times the error down: stopped early, none is much larger. The last
+is below 1, so that loads may be chosen that use up the error."""
+HALVINGS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,19 +67,8 @@ class Trace:
         return np.asarray((1.0 - part) * self.settings[right - 1] + part * self.settings[right])
 
 
-class Point(NamedTuple):
-    """An optimum at one load, and the line, with a price per ceiling, that nothing exceeds."""
-
-    load: float
-    value: float
-    base: float
-    slope: float
-    prices: FloatArray
-    setting: FloatArray
-
-
 class Curves:
-    """The excesses that were reached, level by level, as functions of the load."""
+    """What the excesses may be, level by level, as functions of the load."""
 
     def __init__(self) -> None:
         self.loads: FloatArray = np.zeros(0)
@@ -137,6 +87,16 @@ class Curves:
         self.values.append(np.array([max(0.0, -point.value) for point in points]))
         self.loads = loads
 
+    def eased(self, room: float, most: FloatArray) -> Curves:
+        """Return curves with room above, where there is an excess."""
+        curves = Curves()
+        curves.loads = self.loads
+        curves.values = [
+            np.minimum(values + np.minimum(values, room), upper)
+            for values, upper in zip(self.values, most.tolist(), strict=True)
+        ]
+        return curves
+
     def floor(self, low: float) -> float:
         """Return the load from which on no level has an excess."""
         some = np.flatnonzero(np.any([values > TINY for values in self.values], axis=0))
@@ -146,51 +106,97 @@ class Curves:
 def trace(
     program: Program, low: float, high: float, *, error: float = 1e-3, limit_s: float = 60.0
 ) -> Trace:
-    """Return settings at as few loads as keep the error; after ``limit_s``, with a larger error."""
+    """Return settings at as few loads as keep the error; after ``limit_s``, with a larger error.
+
+    One scarce good for two uses, the second worth half:
+
+    >>> import scipy.sparse as sparse
+    >>> two = Program(np.array([1.0, 0.5]), np.zeros(2), np.full(2, 0.5),
+    ...               sparse.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.zeros(1), np.ones(1))
+    >>> made = trace(two, 0.0, 1.0)
+    >>> made.loads.tolist(), made.values.tolist(), made.error
+    ([0.0, 0.5, 1.0], [0.0, 0.5, 0.75], 0.0)
+    """
     begun = time.monotonic()
-    curves, floors, solves = Curves(), [low, high], 0
+    curves, floors, solves, vague = Curves(), [low, high], 0, 0.0
     if program.excess:
-        solver = _Solver(program.of_core(), begun + limit_s)
+        solver = Solver(program.of_core())
         for level in range(len(program.excess)):
-            floors.append(_reach(solver, level, curves, (low, high), error / FINER))
+            course = _Course(solver, level, curves, begun + limit_s)
+            floor, gap = _reach(course, level, (low, high), error / FINER)
+            floors, vague = [*floors, floor], max(vague, gap)
         solves = solver.solves
-    solver = _Solver(program, begun + limit_s)
-    solver.aim(None)
-    points = [solver.must(load, curves) for load in _apart(floors)]
+    curves = curves.eased(ROOM * error, program.upper[list(program.excess)])
+    course = _Course(Solver(program), None, curves, begun + limit_s)
+    points = [course.must(load) for load in reversed(_apart(floors))][::-1]
     for coarse in COARSE:
-        _refine(solver, points, curves, coarse * error)
-    kept, worst, short = _thinned(points, curves, program.excess, _apart(floors), error)
+        _refine(course, points, coarse * error)
+    kept = _fewest(course, points, _apart(floors), error)
+    worst, short = _errors(kept, points, course)
     return Trace(
         loads=np.array([p.load for p in kept]),
         settings=np.array([p.setting for p in kept]),
         values=np.array([p.value for p in kept]),
         error=worst if worst > TINY else 0.0,
-        excess_error=short + error / FINER if program.excess else 0.0,
-        solves=solves + solver.solves,
+        excess_error=short + ROOM * error + vague if program.excess else 0.0,
+        solves=solves + course.solver.solves,
         seconds=time.monotonic() - begun,
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Course:
+    """What is solved load after load: one level's excess, or the gain; under the curves so far."""
+
+    solver: Solver
+    level: int | None
+    curves: Curves
+    deadline: float
+
+    @property
+    def excess(self) -> list[int]:
+        """The variables that have a curve."""
+        return list(self.solver.program.excess[: len(self.curves.values)])
+
+    def solve(self, load: float, limit_s: float | None = None) -> Point | None:
+        """Return the optimum at a load; nothing if the time is over."""
+        left = self.deadline - time.monotonic() if limit_s is None else limit_s
+        caps = self.curves.at(load)[:, 0]
+        if self.level is None:
+            return self.solver.optimum(load, caps, left)
+        return self.solver.reach(self.level, load, caps, left)
+
+    def must(self, load: float) -> Point:
+        """Return the optimum at a load, however long that takes."""
+        point = self.solve(load, math.inf)
+        if point is None:
+            raise InfeasiblePlan(f"the linear program must be solved at load {load:g}, got nothing")
+        return point
+
+
 def _reach(
-    solver: _Solver, level: int, curves: Curves, span: tuple[float, float], exact: float
-) -> float:
-    """Find the curve of a level's excess, and return the load from which on there is none.
+    course: _Course, level: int, span: tuple[float, float], exact: float
+) -> tuple[float, float]:
+    """Find the curve of a level's excess; return from which load on there is none, and its error.
 
     The loads where earlier curves bend are all solved, so that between neighbours the mixture of
     their settings keeps under every curve.
     """
-    solver.aim(level)
+    curves = course.curves
     floor = curves.floor(span[0])
-    points = [solver.must(load, curves) for load in _apart([*span, floor, *curves.loads.tolist()])]
-    first = next(i for i, point in enumerate(points) if point.load >= floor - TINY)
-    points[first + 1 : first + 1] = _root(solver, curves, points[first], points[first + 1].load)
+    wanted = _apart([*span, floor, *curves.loads.tolist()])
+    points = [course.must(load) for load in reversed(wanted)][::-1]
+    at = next(i for i, point in enumerate(points) if point.load >= floor - TINY)
+    first = min(at, len(points) - 2)  # a floor may be the last load
+    points[first + 1 : first + 1] = _root(course, points[first], points[first + 1].load)
     points.sort(key=lambda point: point.load)
-    _refine(solver, points, curves, exact)
+    _refine(course, points, exact)
+    gap = max(_gap(p, q, curves)[0] for p, q in pairwise(points))
     curves.add(points)
-    return curves.floor(span[0])
+    return curves.floor(span[0]), gap
 
 
-def _root(solver: _Solver, curves: Curves, point: Point, high: float) -> list[Point]:
+def _root(course: _Course, point: Point, high: float) -> list[Point]:
     """Return points up to the least load without excess: Newton's method, which ends exactly.
 
     The excess is convex and piecewise linear there, so a tangent meets 0 at or before that load.
@@ -200,30 +206,32 @@ def _root(solver: _Solver, curves: Curves, point: Point, high: float) -> list[Po
         load = min(-point.base / point.slope, high)
         if load >= high - TINY or load <= point.load + TINY:
             break
-        point = solver.must(load, curves)
+        point = course.must(load)
         steps.append(point)
     return steps
 
 
-def _refine(solver: _Solver, points: list[Point], curves: Curves, largest: float) -> None:
-    """Add points until no gap between neighbours is above ``largest``, from left to right.
+def _refine(course: _Course, points: list[Point], largest: float) -> None:
+    """Add points until no gap between neighbours is above ``largest``, from high loads to low.
 
-    A solution near the last one takes few steps of the simplex.
+    A solution near the last one takes few steps of the simplex, and the first, where nothing is
+    shed, takes none.
     """
-    at = 0
-    while at < len(points) - 1:
+    at = len(points) - 2
+    while at >= 0:
         p, q = points[at], points[at + 1]
-        gap, load = _gap(p, q, curves)
-        if solver.whole:
-            short, there = _excess_gap(p, q, solver.program.excess, curves)
+        gap, load = _gap(p, q, course.curves)
+        if course.level is None:
+            short, there = _excess_gap(p, q, course)
             if short > max(gap, largest):
                 gap, load = short, there
         between = p.load + TINY < load < q.load - TINY
-        point = solver.solve(load, curves) if gap > largest and between else None
+        point = course.solve(load) if gap > largest and between else None
         if point is None:
-            at += 1
+            at -= 1
         else:
-            points.insert(at + 1, point)
+            at += 1
+            points.insert(at, point)
 
 
 def _gap(p: Point, q: Point, curves: Curves) -> tuple[float, float]:
@@ -236,7 +244,7 @@ def _gap(p: Point, q: Point, curves: Curves) -> tuple[float, float]:
 
 def _bound(p: Point, q: Point, curves: Curves) -> tuple[FloatArray, FloatArray]:
     """Return the corners of the lower of two points' tangents between them: loads and heights."""
-    z = _between(p, q, curves)
+    z = _between(p.load, q.load, curves)
     known = curves.at(z)
     left, right = (t.base + t.slope * z + t.prices @ known for t in (p, q))
     apart = left - right
@@ -244,51 +252,111 @@ def _bound(p: Point, q: Point, curves: Curves) -> tuple[FloatArray, FloatArray]:
     part = apart[turn] / (apart[turn] - apart[turn + 1])
     meet = z[turn] + part * (z[turn + 1] - z[turn])
     height = left[turn] + part * (left[turn + 1] - left[turn])
-    return np.append(z, meet), np.append(np.minimum(left, right), height)
+    z, above = np.append(z, meet), np.append(np.minimum(left, right), height)
+    order = np.argsort(z, kind="stable")
+    return z[order], above[order]
 
 
-def _thinned(
-    points: list[Point], curves: Curves, excess: tuple[int, ...], floors: list[float], error: float
-) -> tuple[list[Point], float, float]:
-    """Return as few of the points as keep the error, floors among them, and the two errors.
+def _bounds(points: list[Point], curves: Curves) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of what no setting exceeds, over all loads."""
+    corners = [_bound(p, q, curves) for p, q in pairwise(points)]
+    z, above = (np.concatenate(part) for part in zip(*corners, strict=True))
+    return z, above
 
-    From each point the farthest is taken whose chord stays within the error of all tangents.
+
+def _fewest(
+    course: _Course, points: list[Point], floors: list[float], error: float
+) -> list[Point]:
+    """Return as few points as keep the error, floors among them.
+
+    From each point the farthest load is taken whose chord stays within the error of all tangents:
+    among the points first, and if that takes fewer, anywhere between them.
     """
-    bounds = [_bound(p, q, curves) for p, q in pairwise(points)]
-    kept, at, worst, short = [points[0]], 0, 0.0, 0.0
-    while at < len(points) - 1:
-        end, gap, less = at, 0.0, 0.0
-        while end < len(points) - 1:
-            p, q = points[at], points[end + 1]
-            z, above = (np.concatenate(part) for part in zip(*bounds[at : end + 1], strict=True))
-            wider = float((above - np.interp(z, [p.load, q.load], [p.value, q.value])).max())
-            lacks, _ = _excess_gap(p, q, excess, curves)
-            passed = end > at and any(abs(points[end].load - floor) <= TINY for floor in floors)
-            if end > at and (passed or max(wider, lacks) > error):
-                break
-            end, gap, less = end + 1, wider, lacks
-        kept.append(points[end])
-        at, worst, short = end, max(worst, gap), max(short, less)
-    return kept, worst, short
+    reach = _Reach(course, points, floors, error)
+    known = reach.all_along(reach.farthest)
+    between = reach.all_along(reach.farther)
+    return between if len(between) < len(known) else known
 
 
-def _excess_gap(
-    p: Point, q: Point, excess: tuple[int, ...], curves: Curves
-) -> tuple[float, float]:
+class _Reach:
+    """How far from a point a chord may go."""
+
+    def __init__(
+        self, course: _Course, points: list[Point], floors: list[float], error: float
+    ) -> None:
+        self.course, self.points, self.floors, self.error = course, points, floors, error
+        self.corner, self.above = _bounds(points, course.curves)
+        self.loads = np.array([p.load for p in points])
+        self.values = np.array([p.value for p in points])
+
+    def all_along(self, step: Callable[[Point], Point]) -> list[Point]:
+        """Return the points from the first to the last, step by step."""
+        kept = [self.points[0]]
+        while kept[-1].load < self.points[-1].load:
+            kept.append(step(kept[-1]))
+        return kept
+
+    def farthest(self, p: Point) -> Point:
+        """Return the farthest known point; the next one if none fits."""
+        at = int(np.searchsorted(self.loads, p.load + TINY))
+        end = next(floor for floor in self.floors if floor > p.load + TINY)
+        while self.loads[at] < end and self._fits(p, self.points[at + 1]):
+            at += 1
+        return self.points[at]
+
+    def farther(self, p: Point) -> Point:
+        """Return a new point beyond the farthest known one, if there is time to solve it."""
+        known = self.farthest(p)
+        end = next(floor for floor in self.floors if floor > p.load + TINY)
+        if known.load >= end:
+            return known
+        low, high = known.load, float(self.loads[np.searchsorted(self.loads, known.load) + 1])
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._fits(p, self._guess(middle)) else (low, middle)
+        point = self.course.solve(low) if low > known.load else None
+        return point if point is not None and self._fits(p, point) else known
+
+    def _guess(self, load: float) -> Point:
+        """Return the mixture of the neighbours of a load as a point."""
+        right = int(np.searchsorted(self.loads, load))
+        a, b = self.points[right - 1], self.points[right]
+        part = (load - a.load) / (b.load - a.load)
+        mixed = (1.0 - part) * a.setting + part * b.setting
+        value = float(np.interp(load, self.loads, self.values))
+        return a._replace(load=load, value=value, setting=mixed)
+
+    def _fits(self, p: Point, q: Point) -> bool:
+        inside = (self.corner > p.load) & (self.corner < q.load)
+        chord = np.interp(self.corner[inside], [p.load, q.load], [p.value, q.value])
+        gap = float((self.above[inside] - chord).max(initial=0.0))
+        return max(gap, _excess_gap(p, q, self.course)[0]) <= self.error
+
+
+def _errors(kept: list[Point], points: list[Point], course: _Course) -> tuple[float, float]:
+    """Return what interpolating between points loses at most: of the gain, and of an excess."""
+    every = sorted({p.load: p for p in [*points, *kept]}.values(), key=lambda p: p.load)
+    corner, above = _bounds(every, course.curves)
+    chord = np.interp(corner, [p.load for p in kept], [p.value for p in kept])
+    short = [_excess_gap(p, q, course)[0] for p, q in pairwise(kept)]
+    return float((above - chord).max()), max(short)
+
+
+def _excess_gap(p: Point, q: Point, course: _Course) -> tuple[float, float]:
     """Return how far an excess lies above its curve when two settings are mixed, and where."""
-    if not excess:
+    if not course.excess:
         return 0.0, p.load
-    z = _between(p, q, curves)
+    z = _between(p.load, q.load, course.curves)
     part = (z - p.load) / (q.load - p.load)
-    ends = np.array([point.setting[list(excess)] for point in (p, q)])
-    gaps = np.outer(ends[0], 1.0 - part) + np.outer(ends[1], part) - curves.at(z)
+    ends = np.array([point.setting[course.excess] for point in (p, q)])
+    gaps = np.outer(ends[0], 1.0 - part) + np.outer(ends[1], part) - course.curves.at(z)
     worst = int(np.argmax(gaps.max(axis=0)))
     return max(0.0, float(gaps[:, worst].max())), float(z[worst])
 
 
-def _between(p: Point, q: Point, curves: Curves) -> FloatArray:
-    inside = curves.loads[(curves.loads > p.load) & (curves.loads < q.load)]
-    return np.concatenate([[p.load], inside, [q.load]])
+def _between(low: float, high: float, curves: Curves) -> FloatArray:
+    inside = curves.loads[(curves.loads > low) & (curves.loads < high)]
+    return np.concatenate([[low], inside, [high]])
 
 
 def _apart(loads: Iterable[float]) -> list[float]:
@@ -298,104 +366,3 @@ def _apart(loads: Iterable[float]) -> list[float]:
         if not kept or load > kept[-1] + TINY:
             kept.append(load)
     return kept
-
-
-class _Solver:
-    """The program as one OR-Tools model that is solved again and again, from its last basis."""
-
-    def __init__(self, program: Program, deadline: float) -> None:
-        self.program, self.deadline, self.solves = program, deadline, 0
-        self._model = mathopt.Model.from_model_proto(_proto(program))
-        self._x = list(self._model.variables())
-        self._rows = list(self._model.linear_constraints())
-        self._moving = np.flatnonzero(program.move).tolist()
-        self._glop = mathopt.IncrementalSolver(self._model, mathopt.SolverType.GLOP)
-        self._goal = program.gain
-        self.whole = False
-
-    def aim(self, level: int | None) -> None:
-        """Minimise the excess of a level from now on, or maximise the gain."""
-        self.whole = level is None
-        self._goal = self.program.gain
-        if level is not None:
-            self._goal = np.zeros(len(self._x))
-            self._goal[self.program.excess[level]] = -1.0
-        some = np.flatnonzero(self._goal).tolist()
-        self._model.maximize(mathopt.fast_sum(float(self._goal[j]) * self._x[j] for j in some))
-
-    def solve(self, load: float, curves: Curves) -> Point | None:
-        """Return the optimum at a load; nothing if the time is over."""
-        left = self.deadline - time.monotonic()
-        return self._solved(load, curves, left) if left > 0.0 else None
-
-    def must(self, load: float, curves: Curves) -> Point:
-        """Return the optimum at a load, however long that takes."""
-        point = self._solved(load, curves, None)
-        if point is None:
-            raise InfeasiblePlan(f"the linear program must be solved at load {load:g}, got nothing")
-        return point
-
-    def _solved(self, load: float, curves: Curves, left: float | None) -> Point | None:
-        program = self.program
-        for i in self._moving:
-            shift = load * float(program.move[i])
-            self._rows[i].lower_bound = float(program.row_low[i]) + shift
-            self._rows[i].upper_bound = float(program.row_high[i]) + shift
-        caps = curves.at(load)[:, 0]
-        for j, cap in zip(program.excess, caps.tolist(), strict=False):
-            self._x[j].upper_bound = cap + SLACK
-        self.solves += 1
-        limit = None if left is None else timedelta(seconds=left)
-        parameters = mathopt.SolveParameters(
-            time_limit=limit, lp_algorithm=mathopt.LPAlgorithm.DUAL_SIMPLEX
-        )
-        result = self._glop.solve(params=parameters)
-        if result.termination.reason not in (OPTIMAL, *UNFINISHED):
-            # The last basis may have led astray: once more from the beginning.
-            parameters = mathopt.SolveParameters(time_limit=limit)
-            result = mathopt.solve(self._model, mathopt.SolverType.GLOP, params=parameters)
-        if result.termination.reason == OPTIMAL:
-            return self._point(load, caps, result)
-        if left is not None and result.termination.reason in UNFINISHED:
-            return None
-        raise InfeasiblePlan(
-            f"the linear program must have a solution at load {load:g}, got "
-            f"{result.termination.reason.name.lower()} from GLOP; report this with the statistics"
-        )
-
-    def _point(self, load: float, caps: FloatArray, result: Any) -> Point:
-        """Return the setting with its value, and the bound that weak duality makes of the duals.
-
-        With duals y and reduced costs d = gain - y · rows, no x is worth more than y · (the side of
-        each row that y pushes against) + d · (the bound of each variable that d pushes against).
-        """
-        program, capped = self.program, list(self.program.excess[: len(caps)])
-        x = np.clip(result.variable_values(self._x), program.lower, program.upper)
-        y = np.array(result.dual_values(self._rows))
-        side = np.where(y > 0.0, program.row_high, program.row_low)
-        y[~np.isfinite(side)] = 0.0
-        reduced = self._goal - program.rows.T @ y
-        prices = np.maximum(reduced[capped], 0.0)
-        bound = np.where(reduced > 0.0, program.upper, program.lower)
-        bound[capped] = np.where(reduced[capped] > 0.0, SLACK, 0.0)
-        base = float(y @ np.where(y == 0.0, 0.0, side)) + float(reduced @ bound)
-        slope = float(y @ program.move)
-        return Point(load, float(self._goal @ x), base, slope, prices, x)
-
-
-def _proto(program: Program) -> Any:
-    """Return the model as the message that OR-Tools reads, which is built much faster."""
-    rows, columns = program.rows.shape
-    model = model_pb2.ModelProto()
-    model.variables.ids.extend(range(columns))
-    model.variables.lower_bounds.extend(program.lower.tolist())
-    model.variables.upper_bounds.extend(program.upper.tolist())
-    model.variables.integers.extend([False] * columns)
-    model.linear_constraints.ids.extend(range(rows))
-    model.linear_constraints.lower_bounds.extend(program.row_low.tolist())
-    model.linear_constraints.upper_bounds.extend(program.row_high.tolist())
-    entries = program.rows.tocoo()
-    model.linear_constraint_matrix.row_ids.extend(entries.row.tolist())
-    model.linear_constraint_matrix.column_ids.extend(entries.col.tolist())
-    model.linear_constraint_matrix.coefficients.extend(entries.data.tolist())
-    return model

@@ -58,6 +58,7 @@ def _checked(label: str, entry: dict[str, Any], definition: Definition[Any]) -> 
         ) from None
     terms = query.model_dump(exclude_defaults=True)
     refuse_unplanned(f"{label}: ", terms, definition, at)
+    definition.parameters.check_terms(f"{label}: ", terms, at)
     return {name: entry[name] for name in entry if name not in TERMS} | terms
 
 

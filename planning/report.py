@@ -57,6 +57,7 @@ def _section(trial: Trial) -> dict[str, Any]:
         },
         "tables": {
             "Guarantees": assurances.table(kept),
+            "Queries": trial.queries,
             "Certificate": assurances.checks(manifest),
         },
         "summary": trial.published.plan.summary(),

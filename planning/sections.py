@@ -327,6 +327,11 @@ class FamilyParameters(Section):
     def check_definition(self, definition: Definition[Any]) -> None:
         """Raise :class:`~planning.errors.Mistake` if the whole does not suit the family."""
 
+    def check_terms(
+        self, label: str, terms: Mapping[str, Any], at: tuple[str | int, ...]
+    ) -> None:
+        """Raise :class:`~planning.errors.Mistake` if what a query asks for can never be met."""
+
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
         """Return the attributes that may be null; most families need every value."""
         return frozenset()

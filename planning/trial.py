@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from upath import UPath
 
-from planning import families, loads
+from planning import assurances, families, loads
 from planning.arrays import Columns
 from planning.artifacts import Published, TrustedKeys
 from planning.errors import InvalidInput, PlanningError
@@ -47,6 +47,7 @@ class Trial:
     outcomes: tuple[Outcome, ...]
     counters: dict[str, Any]
     samples: Columns  # the fresh samples
+    queries: assurances.Table = ([], [])  # what is predicted for those that lose most
 
 
 def outcomes(
@@ -96,6 +97,7 @@ def try_stream(home: Home, definition: StreamDefinition) -> Trial:
         ),
         counters=shedder.counters.snapshot(),
         samples=columns,
+        queries=assurances.queries(home.store(), client.current),
     )
 
 

@@ -11,6 +11,7 @@ def run(quick: bool) -> list[Row]:
     parts = (
         exactness.optimum_equals_libraries,
         exactness.exact_plans,
+        exactness.minimums,
         exactness.costs_over_decades,
         exactness.error_bounds,
         speed.regions_against_quadtree,

@@ -1,4 +1,4 @@
-"""Networks whose costs span ten decades, and the optimum of an independent linear program."""
+"""Networks whose costs span ten decades, held to capacities and to an independent program."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fit.networks import link_documents, random_network
+from benchmarks.fit.reference import best_throughput
 from planning.errors import PlanningError
 from planning.fit import QueryNetwork
-from planning.fit.network.graph import arcs_between
 from planning.fit.planner import plan_network
 
 
@@ -68,75 +68,3 @@ def tried(seed: int, count: int, method: str, checked: int) -> tuple[str, float,
         best = best_throughput(network, rates[k])
         error = max(error, abs(best - done.throughput[k]) / max(best, 1e-300))
     return "", float(done.use(network).max()), error
-
-
-def best_throughput(network: QueryNetwork, rates: np.ndarray) -> float:
-    """Return the optimum by HiGHS, in the rates that pass each arc (Section 3).
-
-    Every variable is in units of what the arc can carry at most: the stream's rate, or what fills
-    a capacity, so that the library's tolerances mean something.
-    """
-    from scipy.optimize import linprog
-
-    arcs = network.arcs
-    most = np.zeros(len(arcs))  # tuples/s that an arc carries at most
-    streams = dict(zip(network.input_ids, rates.tolist(), strict=True))
-    capacity = {n.id: n.capacity for n in network.nodes}
-    for operator in network.order:
-        total = 0.0
-        for port, a in enumerate(network.arcs_into[operator.id]):
-            fills = capacity[operator.node] / operator.cost if operator.cost > 0 else np.inf
-            most[a] = min(streams[arcs[a].stream], fills)
-            total += operator.gain(port) * most[a]
-        streams[operator.id] = total
-    for a, arc in enumerate(arcs):
-        if arc.to_output:
-            most[a] = streams[arc.stream]
-    groups = [
-        (link, stream, between)
-        for link in network.links
-        for stream, between in arcs_between(network, link.source, link.target).items()
-    ]
-    unit = np.concatenate([most, [max(most[between]) for _, _, between in groups]])
-    unit = np.maximum(unit, 1e-300)
-    rows, bounds = [], []
-
-    def at_most(entries: dict[int, float], bound: float) -> None:
-        row = np.zeros(len(unit))
-        for k, value in entries.items():
-            row[k] += value * unit[k]
-        largest = np.abs(row).max()
-        if largest > 0:
-            rows.append(row / largest)
-            bounds.append(bound / largest)
-
-    for node in network.nodes:
-        own = [o for o in network.operators if o.node == node.id]
-        at_most({a: o.cost for o in own for a in network.arcs_into[o.id]}, node.capacity)
-    for a, arc in enumerate(arcs):
-        if network.node_of[arc.stream] is not None:
-            operator = network.operator[arc.stream]
-            above = enumerate(network.arcs_into[arc.stream])
-            at_most({a: 1.0, **{b: -operator.gain(port) for port, b in above}}, 0.0)
-    for link in network.links:
-        sent = {k: stream for k, (of, stream, _) in enumerate(groups, len(arcs)) if of is link}
-        at_most({k: network.operator[s].size for k, s in sent.items()}, link.capacity)
-    for k, (_, _, between) in enumerate(groups, len(arcs)):
-        for a in between:
-            at_most({a: 1.0, k: -1.0}, 0.0)
-    gain = np.zeros(len(unit))
-    for output in network.outputs:
-        gain[network.arc_index[f"{output.stream}->{output.id}"]] += output.weight
-    gain *= unit
-    highest = gain.max()
-    if highest <= 0:
-        return 0.0
-    done = linprog(
-        -gain / highest,
-        A_ub=np.array(rows) if rows else None,
-        b_ub=bounds or None,
-        bounds=[(0.0, 1.0)] * len(unit),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return float(-done.fun * highest)

@@ -20,7 +20,7 @@ from planning.lira.partition.pricing import best_partition
 from planning.lira.partition.quadtree import QuadTree
 from planning.lira.partition.regions import Partition
 from planning.lira.path import ThrottlerPath
-from planning.lira.planner import importance_of, update_weight
+from planning.lira.planner.importance import importance_of, update_weight
 from planning.lira.printed.gridreduce import grid_reduce_sums
 
 

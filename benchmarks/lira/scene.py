@@ -20,7 +20,8 @@ from planning.lira.model import ReductionCurve
 from planning.lira.parameters import Parameters
 from planning.lira.partition.regions import Partition, grid_side
 from planning.lira.plan import Plan
-from planning.lira.planner import solve, update_weight
+from planning.lira.planner import solve
+from planning.lira.planner.importance import update_weight
 from planning.lira.printed.gridreduce import grid_reduce
 from planning.lira.statistics import (
     Grid,

@@ -1,10 +1,11 @@
-"""Compiled loops: the per-tuple decision, the table of entities, distances and their sums.
+"""Compiled loops: the per-tuple decision, the table of entities, distances.
 
 The decision keeps a ledger of the bytes of the last W tuples. A tuple is sent only if the
 window that ends with it stays within the capacity in force, so no window of W tuples ever exceeds
 it. A second, paced credit (C/W per tuple) keeps one entity from spending what the others will need.
 A tuple of which nothing is due, or nothing fits, is not sent at all, unless what is never shed has
 changed. Marked tuples are sent whole, out of a part of the capacity that is set aside for them.
+What is guaranteed is sent ahead of the pace, and out of a part of the window that is held for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numba
 import numpy as np
 
 from planning import hashing
-from planning.arrays import BoolArray, FloatArray, IntArray
+from planning.arrays import IntArray
 from planning.attributes.plan import MIN_BAND
 from planning.pacing import ONE
 
@@ -25,6 +26,7 @@ mixed = numba.njit(hashing.mixed)
 # Scores below are compared within one tuple only.
 UNSENT = 1e12  # nothing of this attribute has reached the receiver yet
 OVERDUE = 1e6  # times age: the refresh that was promised
+PROMISED = 1e13  # times rank: what is guaranteed
 MAX_GAIN = 6.0
 MIN_GAIN = -0.5  # much narrower bands gain little and leave no room for the next burst
 GAIN_STEP = 2.0  # per cycle: how fast the bands follow demand above or below the pace
@@ -32,13 +34,13 @@ SHORTEST = 12  # a cycle of fewer tuples is followed as if it had so many
 HEADROOM = 0.9  # of the pace: bands aim below it so that bursts find room
 WHOLE = 1.0 - 1e-9  # a fraction that has been added up n times
 CREDIT, GAIN, THINNING = 0, 1, 2  # places in ``floats``
-POSITION, CHARGED, MARKED = 0, 1, 2  # places in ``ints``
+POSITION, CHARGED, MARKED, KEPT_UP, CLOCK, WAITING, UNTIL = range(7)  # places in ``ints``
 NUMERIC, TEXT = 0, 1  # rows of ``columns``
 # An attribute's ``role`` in a stream. The last three are kept: in every tuple that is sent; every
 # change of it is sent; every tuple is sent.
 ABSENT, SHEDDABLE, KEPT, FOLLOWED, CONSTANT = 0, 1, 2, 3, 4
-SIZE, PERIOD = 0, 1  # tables in ``whole``
-SCALE, INFORMATION, WEIGHT, BAND = 0, 1, 2, 3  # tables in ``real``
+SIZE, PERIOD, SLOT = 0, 1, 2  # tables in ``whole``
+SCALE, INFORMATION, WEIGHT, BAND, LIMIT, RANK = 0, 1, 2, 3, 4, 5  # tables in ``real``
 
 
 @numba.njit(cache=True)
@@ -83,11 +85,13 @@ def decide(
     whole: Any,
     real: Any,
     header: Any,
+    cycle: Any,
     tuple_rate: Any,
     refresh: int,
     capacity: int,
     aside: int,
     one: int,
+    reserve: int,
     pace: float,
     depth: float,
     step: float,
@@ -111,6 +115,12 @@ def decide(
     ones took. ``aside`` of the capacity is set aside for the latter, and ``one`` more while a
     marked tuple is less than a window away. Returns the bytes of what was due
     in tuples that were not thinned.
+
+    What has a ``RANK`` is guaranteed: a change beyond its ``LIMIT``, and, if it has a ``SLOT`` k,
+    one of k tuples of its entity that are not thinned. Its turns go by a clock of all tuples, where
+    an entity reports once in a ``cycle``: so entities take turns whatever happened before, and lost
+    reports do not bring them into step. Row 2 of the ring is what took guaranteed values along;
+    ``reserve`` of the window is held for it, and what the last of them needs that did not fit.
     """
     rows, attributes = keep.shape
     limited = capacity >= 0
@@ -126,9 +136,14 @@ def decide(
         if s < 0:
             continue
         widening = 1.0 if keyed else math.exp(floats[GAIN])
+        lap, apart = 0, 1
+        clocked = cycle[s] > 0.0 and e >= 0
+        if clocked:
+            lap = math.floor((ints[CLOCK] - e) / cycle[s] + 0.5) - e
+            apart = round(1.0 / tuple_rate[s]) if 0.0 < tuple_rate[s] < 1.0 else 1
         need = header[s]
         full = need
-        wanted = count = 0
+        wanted = count = must = 0
         still = limited and e >= 0  # the receiver has what is never shed
         for j in range(attributes):
             if role[s, j] == ABSENT:
@@ -146,20 +161,31 @@ def decide(
             if limited and e >= 0:
                 worth = -1.0
                 reports = age[e, j] + 1
+                slot, rank = whole[SLOT, s, j], real[RANK, s, j]
                 if reports == 0:
                     worth = UNSENT
-                elif 0 < whole[PERIOD, s, j] <= reports:
-                    worth = reports * real[INFORMATION, s, j]
-                    if 0 < refresh <= reports:
-                        worth += OVERDUE * reports
-                elif real[BAND, s, j] >= 0.0:
-                    moved = deviation(
-                        values[j, i], last[e, j], columns[NUMERIC, j] != 0, real[SCALE, s, j]
-                    )
-                    band = real[BAND, s, j] if real[BAND, s, j] > MIN_BAND else MIN_BAND
-                    if moved > band * widening:
-                        size = cost[j] if cost[j] > 0 else 1
-                        worth = real[WEIGHT, s, j] * moved * moved / size
+                    promised = rank > 0.0
+                else:
+                    moved = 0.0
+                    banded = real[BAND, s, j] >= 0.0
+                    turn = slot > 0 and clocked and reports > apart
+                    turn = turn and (lap // apart + (0 if banded else j)) % slot == 0
+                    if 0 < whole[PERIOD, s, j] <= reports or turn:
+                        worth = reports * real[INFORMATION, s, j]
+                        if 0 < refresh <= reports:
+                            worth += OVERDUE * reports
+                    if banded and (worth < 0.0 or rank > 0.0):
+                        moved = deviation(
+                            values[j, i], last[e, j], columns[NUMERIC, j] != 0, real[SCALE, s, j]
+                        )
+                        band = real[BAND, s, j] if real[BAND, s, j] > MIN_BAND else MIN_BAND
+                        if worth < 0.0 and moved > min(band * widening, real[LIMIT, s, j]):
+                            size = cost[j] if cost[j] > 0 else 1
+                            worth = real[WEIGHT, s, j] * moved * moved / size
+                    promised = moved > real[LIMIT, s, j] or (slot > 0 and worth >= 0.0)
+                if promised:
+                    worth = PROMISED * rank + reports
+                    must += cost[j]
             if worth >= 0.0:
                 score[j] = worth
                 due[count] = j
@@ -168,13 +194,16 @@ def decide(
         place = ints[POSITION]
         charged = ints[CHARGED] - ring[0, place]
         by_marks = ints[MARKED] - ring[1, place]
+        kept_up = ints[KEPT_UP] - ring[2, place]
         while following < len(marks) and (following < i or not marks[following]):
             following += 1
         far = following - i if following < len(marks) else rows - i + ahead
         held = aside + one if far < ring.shape[1] else aside
         room = capacity - charged - (by_marks if by_marks > held else held)
         credit = floats[CREDIT]
-        dropped = False
+        dropped = waited = False
+        short = must  # of what is guaranteed
+        behind = max(reserve - kept_up, ints[WAITING] if ints[CLOCK] < ints[UNTIL] else 0)
         if limited:
             credit = credit + pace if credit + pace < depth else depth
         marked = len(marks) > 0 and marks[i]
@@ -190,6 +219,8 @@ def decide(
                 # Every entity keeps the same fraction, evenly spaced.
                 share = (thinning[e] if e >= 0 else floats[THINNING]) + rate
                 dropped = share < WHOLE
+                if clocked and lap % apart == 0 and apart * rate > WHOLE:
+                    share, dropped = max(share, 1.0), False
                 if not dropped:
                     share -= 1.0
                 if e >= 0:
@@ -200,6 +231,7 @@ def decide(
                 dropped = rate < 1.0 and draws[i] < math.ceil((1.0 - rate) * ONE)
                 if waited and not dropped:
                     thinning[e] -= 1.0
+            short = 0 if dropped else must
             idle = still and count == 0
             if not dropped and not keyed:
                 excess = min((0 if idle else need + wanted) / pace - HEADROOM, 1.0)
@@ -215,11 +247,13 @@ def decide(
                         left = most - total
                     if left < room:
                         room = left
+                if must == 0:
+                    room = min(room, capacity - charged - behind)
                 if need > room or closed:
                     dropped = True
                     if e >= 0:
                         thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
-        spent = 0
+        spent = guaranteed = 0
         if marked:
             spent = full
             for j in range(attributes):
@@ -229,6 +263,9 @@ def decide(
             budget = float(wanted)
             if limited:
                 budget = credit if credit > need else float(need)
+                if must > 0:
+                    others = room - max(behind - need - must, 0)
+                    budget = max(min(budget, float(others)), float(need + must))
                 budget = (budget if budget < room else float(room)) - need
             for j in range(attributes):
                 keep[i, j] = role[s, j] >= KEPT
@@ -246,6 +283,9 @@ def decide(
                     keep[i, j] = True
                     spent += cost[j]
                     budget -= cost[j]
+                    if score[j] >= PROMISED:
+                        guaranteed += cost[j] if guaranteed else cost[j] + need
+                        short -= cost[j]
                     still = False
             if still:  # nothing of it fits, so it waits
                 keep[i] = False
@@ -253,6 +293,12 @@ def decide(
                 thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
         if not limited:
             planned += spent
+        elif short > 0 and not marked:
+            ints[WAITING], ints[UNTIL] = need + must, ints[CLOCK] + 2 * ring.shape[1]
+            if thinning[e] < 1.0:
+                thinning[e] = thinning[e] + 1.0 if thinning[e] < 0.0 else 1.0
+        elif waited and guaranteed > 0:
+            ints[WAITING] = 0
         if e >= 0:
             # The first time, entities start at different ages so that they do not refresh in
             # step, and so do attributes with periods; the others refresh in one tuple.
@@ -271,6 +317,8 @@ def decide(
             floats[CREDIT] = credit if marked else credit - spent
         ring[0, place], ring[1, place] = (0, spent) if marked else (spent, 0)
         ints[CHARGED], ints[MARKED] = charged + ring[0, place], by_marks + ring[1, place]
+        ints[CLOCK] += 1
+        ring[2, place], ints[KEPT_UP] = guaranteed, kept_up + guaranteed
         ints[POSITION] = place + 1 if place + 1 < ring.shape[1] else 0
     return planned
 
@@ -290,74 +338,11 @@ def deviation(now: float, last: float, numeric: bool, scale: float) -> float:
 
 
 @numba.njit(cache=True, inline="always")
-def _error(distance: float, now: float, held: float, numeric: bool, scale: float) -> float:
+def hold_loss(distance: float, now: float, held: float, numeric: bool, scale: float) -> float:
     """Return what holding a value at this distance loses: 1 is an unrelated value."""
     if numeric or np.isnan(now) != np.isnan(held) or scale == 0.0:
         return distance * distance
     return distance / (scale * scale)
-
-
-@numba.njit(cache=True)
-def lag_sums(x: FloatArray, numeric: BoolArray, lags: IntArray) -> Any:
-    """Return (squared differences, mismatches) per lag and attribute of reports that far apart."""
-    n, m = x.shape
-    squares = np.zeros((len(lags), m))
-    mismatches = np.zeros((len(lags), m))
-    for a in range(len(lags)):
-        lag = lags[a]
-        for t in range(lag, n):
-            for j in range(m):
-                now, then = x[t, j], x[t - lag, j]
-                if np.isnan(now) or np.isnan(then):
-                    if np.isnan(now) != np.isnan(then):
-                        mismatches[a, j] += 1.0
-                elif numeric[j]:
-                    squares[a, j] += (now - then) * (now - then)
-                elif now != then:
-                    mismatches[a, j] += 1.0
-    return squares, mismatches
-
-
-@numba.njit(cache=True)
-def dead_band_sums(
-    x: FloatArray,
-    numeric: BoolArray,
-    role: IntArray,
-    scale: FloatArray,
-    bands: FloatArray,
-    refresh: int,
-) -> Any:
-    """Return (values sent, summed error) per band and attribute when only changes are sent.
-
-    A number is sent when it differs from the last sent one by more than ``band * scale``, a
-    category when it changed and the band is below 1, null when it comes or goes; everything at
-    least every ``refresh`` reports (0: never for age alone). The first report is sent. The third
-    result counts, per band, the reports in which anything is due that may be shed, or any change
-    of what is followed.
-    """
-    n, m = x.shape
-    sent = np.zeros((len(bands), m))
-    error = np.zeros((len(bands), m))
-    tuples = np.zeros(len(bands))
-    for b in range(len(bands)):
-        last, age = x[0].copy(), np.zeros(m, np.int64)
-        for t in range(n):
-            due = False
-            for j in range(m):
-                now = x[t, j]
-                age[j] += 1
-                distance = deviation(now, last[j], numeric[j], scale[j])
-                if t == 0 or (refresh > 0 and age[j] >= refresh) or distance > bands[b]:
-                    sent[b, j] += 1.0
-                    last[j] = now
-                    age[j] = 0
-                    due = due or role[j] == SHEDDABLE
-                else:
-                    error[b, j] += _error(distance, now, last[j], numeric[j], scale[j])
-                if role[j] == FOLLOWED and deviation(now, x[t - (t > 0), j], numeric[j], 1.0) > 0.0:
-                    due = True
-            tuples[b] += due
-    return sent, error, tuples
 
 
 @numba.njit(cache=True)
@@ -396,7 +381,7 @@ def held_errors(
             if known[e, j]:
                 now, last = values[i, j], held[e, j]
                 distance = deviation(now, last, numeric[j], scale[s, j])
-                wrong = _error(distance, now, last, numeric[j], scale[s, j])
+                wrong = hold_loss(distance, now, last, numeric[j], scale[s, j])
             error[s, j] += wrong
             lost[i] += weight[s, j] * wrong
     return error, lost, reports

@@ -113,14 +113,14 @@ class Memory:
     def __init__(self, plan: Plan, limit: int) -> None:
         self._attributes = plan.attributes
         self.entities = Entities(plan, limit)
-        self.ring = np.zeros((2, plan.window), dtype=np.int64)
+        self.ring = np.zeros((3, plan.window), dtype=np.int64)
         self.clear()
 
     def clear(self) -> None:
         """Start as new."""
         self.entities.clear()
         self.ring[:] = 0
-        self.ints = np.zeros(3, dtype=np.int64)
+        self.ints = np.zeros(7, dtype=np.int64)
         self.floats = np.zeros(3)
         self.last = np.empty((0, len(self._attributes)))
         self.age = np.empty((0, len(self._attributes)), dtype=np.int32)
@@ -159,7 +159,7 @@ class Memory:
             recent = np.roll(old.ring, -int(old.ints[kernels.POSITION]), axis=1)[:, -window:]
             ring = np.zeros_like(self.ring)
             ring[:, window - recent.shape[1] :] = recent
-            ints = np.append(0, ring.sum(axis=1))
+            ints = np.concatenate(([0], ring.sum(axis=1), old.ints[kernels.CLOCK :]))
         self.clear()
         self.ring, self.ints, self.floats = ring, ints, old.floats
         if not self.entities.same(old.entities):

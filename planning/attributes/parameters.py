@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from planning.sections import Attribute, FamilyParameters, Section
 if TYPE_CHECKING:
     from planning.families import Definition
 
-FEWEST_POINTS = 16  # of a frontier with guarantees
+MOST_AGES = 6  # below the refresh: each has its own dead bands in the menu
 Positive = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -174,6 +175,13 @@ class Parameters(FamilyParameters):
         found = limits.streams.get(stream, limits) if limits else None
         return found if found and found.asked() else None
 
+    @property
+    def young_ages(self) -> tuple[int, ...]:
+        """The guaranteed ages that dead bands keep only with a shorter period than the refresh."""
+        every = [each for one in self.guarantees.values() for each in (one, *one.streams.values())]
+        ages = {limit.max_age for limit in every if limit.max_age and limit.max_age > 2}
+        return tuple(sorted(age for age in ages if age <= (self.refresh_reports or math.inf)))
+
     def optional_attributes(self, names: Iterable[str]) -> frozenset[str]:
         """Return the attributes that may be null: a missing reading is information.
 
@@ -207,8 +215,16 @@ class Parameters(FamilyParameters):
         kept = {*self.cid, *self.must_keep, *stream}
         kept |= {name for name, size in self.sizes.items() if size == 0}
         attributes = {attribute.name: attribute for attribute in definition.attributes}
+        names_stream = attributes.get(self.stream_attribute or "")
         for name, limits in self.guarantees.items():
-            self._check_limits(attributes[name], limits, attributes.get(stream[0]) if stream else None, kept)
+            self._check_limits(attributes[name], limits, names_stream, kept)
+        if len(self.young_ages) > MOST_AGES:
+            raise Mistake(
+                "parameters.guarantees",
+                f"at most {MOST_AGES} different max_age below refresh_reports",
+                ", ".join(map(str, self.young_ages)),
+                at=("parameters", "guarantees"),
+            )
         self._check_room(definition, attributes)
         if not any(self.sizes.get(name, 1) > 0 for name in known - kept):
             raise Mistake(
@@ -218,7 +234,6 @@ class Parameters(FamilyParameters):
                 verb="hold",
                 at=("attributes",),
             )
-
 
     def _check_limits(
         self, attribute: Attribute, limits: Limits, streams: Attribute | None, kept: set[str]
@@ -242,9 +257,6 @@ class Parameters(FamilyParameters):
         elif limits.streams and (streams is None or (streams.values and unlisted)):
             wrong = "for streams that stream_attribute names"
             got = ", ".join(sorted(unlisted))
-        elif self.frontier_points < FEWEST_POINTS:
-            wrong = f"with at least {FEWEST_POINTS} frontier_points"
-            got = str(self.frontier_points)
         if wrong:
             at = ("parameters", "guarantees", attribute.name)
             raise Mistake(f"parameters.{field}", wrong, got, at=at)

@@ -197,9 +197,16 @@ class Part:
         order = np.lexsort((self.loss, self.ratio))
         return self.take(order[new_lows(self.loss[order])])
 
-    def thinned(self, points: int) -> Part:
-        """Return at most ``points`` points, spread evenly over the ratio; both ends stay."""
-        kept = self.take(spread_points(self.ratio, points))
+    def thinned(self, points: int, needed: IntArray | None = None) -> Part:
+        """Return at most ``points`` points, spread evenly over the ratio; both ends stay.
+
+        Those that are ``needed`` stay as well, even if they are more.
+        """
+        chosen = spread_points(self.ratio, points)
+        if needed is not None and len(self.ratio) > points:
+            few = spread_points(self.ratio, max(2, points - len(needed)))
+            chosen = np.union1d(few, needed)
+        kept = self.take(chosen)
         return replace(kept, complete=self.complete and len(kept.ratio) == len(self.ratio))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ __all__ = ["NEVER", "PERIODIC", "Plan", "PlanDocument", "Setting", "Stream"]
 NEVER = 0  # a period: not sent because of its age
 PERIODIC = -1.0  # a band: not sent because of a change
 RATIO_SLACK = 1e-9
+UNBOUNDED = 1e9  # times what is asked for: nothing is promised
+WAITING = 1  # reports that what is guaranteed may wait for room in a full window
+MORE_TURNS = 2.0  # than their share of guaranteed values may fall into one window
 SLOWEST = 1e-6  # tuples are not spread further apart than this fraction
 MIN_BAND = 0.01  # narrower dead bands count as this one, so that control can widen a band of 0
 
@@ -85,6 +88,16 @@ class Setting:
         """Return which attributes are not sent with every tuple."""
         thinned = self.tuple_rate[:, None] < 1
         return np.asarray((self.period != 1) | (self.band >= 0) | thinned)
+
+
+class Promises(NamedTuple):
+    """What a shedder keeps up at a setting, ahead of everything else: (streams, attributes)."""
+
+    slot: IntArray  # one of so many tuples of its entity that are not thinned has it; 0: none
+    limit: FloatArray  # a change beyond this, measured like a dead band, is sent; infinite: none
+    rank: FloatArray  # by priority, from 1; 0: nothing is guaranteed
+    cycle: FloatArray  # tuples of the channel between two reports of an entity; 0: no slots
+    window_bytes: int  # what it may take in a window
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,15 +229,50 @@ class Plan:
         return found
 
     @cached_property
+    def _no_promises(self) -> Promises:
+        shape = len(self.streams), len(self.attributes)
+        limit, rank = np.full(shape, np.inf), np.zeros(shape)
+        return Promises(np.zeros(shape, dtype=np.int64), limit, rank, np.zeros(shape[0]), 0)
+
+    def promises(self, setting: Setting) -> Promises:
+        """Return what guarantees ask of a shedder at a setting, as far as its options go."""
+        if not self.guarantees:
+            return self._no_promises
+        nothing = self._no_promises
+        slot, limit, rank = nothing.slot.copy(), nothing.limit.copy(), nothing.rank.copy()
+        order = sorted({guarantee.priority for guarantee in self.guarantees})
+        for guarantee, (s, j) in zip(self.guarantees, self.protected, strict=True):
+            scale, band = self.streams[s].scale[j], setting.band[s, j]
+            rate, every = float(setting.tuple_rate[s]), int(setting.period[s, j])
+            if guarantee.limit == "max_age" or every == rate == 1:
+                slot[s, j] = math.ceil(every * rate - RATIO_SLACK)
+            if guarantee.limit == "max_error" and band >= 0.0:  # without a scale, a change counts 1
+                limit[s, j] = max(band, guarantee.value / scale) if scale > 0.0 else 0.5
+            if slot[s, j] or limit[s, j] < np.inf:
+                rank[s, j] = 1.0 + order.index(guarantee.priority)
+        taken, cycle = 0.0, np.zeros(len(self.streams))
+        for s, stream in enumerate(self.streams):
+            mine = np.flatnonzero(rank[s])
+            rate = float(setting.tuple_rate[s])
+            tuples = self.window * stream.share * rate + (rate < 1.0)
+            share = np.divide(1.0, slot[s, mine], out=np.zeros(len(mine)), where=slot[s, mine] > 0)
+            turns = np.minimum(tuples * share + MORE_TURNS, tuples)
+            rest = stream.kept_bytes + int(setting.header_bytes[s])
+            taken += float(turns @ stream.sizes[mine] + min(turns.sum(), tuples) * rest)
+            if slot[s].any() and stream.cycle_length > 1:
+                cycle[s] = stream.cycle_length / stream.share
+        return Promises(slot, limit, rank, cycle, math.ceil(taken))
+
+    @cached_property
     def protected(self) -> list[tuple[int, int]]:
         """Stream and attribute of every guarantee."""
-        places = {f"attribute {self._name(s, j)}": (int(s), int(j)) for s, j in self._places.T}
+        places = {f"attribute {self.name_of(s, j)}": (int(s), int(j)) for s, j in self._places.T}
         return [places[guarantee.name] for guarantee in self.guarantees]
 
     def shed_set(self, load: float) -> tuple[str, ...]:
         """Return the attributes that are not sent with every tuple, for re-evaluation."""
         shed = self.at(load).shed()
-        return tuple(self._name(s, j) for s, j in self._places.T if shed[s, j])
+        return tuple(self.name_of(s, j) for s, j in self._places.T if shed[s, j])
 
     def passed_fraction(self, load: float) -> float:
         """Return the share of bytes that passes at a load: the load itself."""
@@ -255,9 +303,10 @@ class Plan:
                 falls |= less | ((apart > before[2]) & np.isfinite(band))
             before = every, band, apart
         falls &= np.stack([stream.present for stream in self.streams])
-        return tuple(self._name(s, j) for s, j in np.argwhere(falls))
+        return tuple(self.name_of(s, j) for s, j in np.argwhere(falls))
 
-    def _name(self, stream: int, attribute: int) -> str:
+    def name_of(self, stream: int, attribute: int) -> str:
+        """Return an attribute's name; on a shared channel its stream's comes first."""
         prefix = f"{self.streams[stream].name}." if self.stream_attribute else ""
         return prefix + self.attributes[attribute]
 
@@ -300,16 +349,18 @@ class Plan:
 def promised(limit: str, value: float, reports: int, band: float, scale: float) -> float:
     """Return the age, or the largest error, that an option promises, in the limit's unit.
 
-    Without a dead band, what is not sent with every report has no largest error: it counts as an
-    unrelated value beyond the limit.
+    What is not sent with every report may wait for room, a report longer than its period. What is
+    never sent because of its age has no largest one; without a dead band, what is not sent with
+    every report has no largest error.
 
     >>> [promised("max_age", 4, k, PERIODIC, 0.5) for k in (1, 6, NEVER)]
-    [1.0, 6.0, inf]
+    [1.0, 7.0, 4000000000.0]
     >>> [promised("max_error", 2, k, b, 0.5) for k, b in ((1, PERIODIC), (6, 0.1), (6, PERIODIC))]
-    [0.0, 0.05, 2.5]
+    [0.0, 0.05, 2000000000.0]
     """
     if limit == "max_age":
-        return float(reports) if reports != NEVER else math.inf
+        wait = WAITING if reports > 1 else 0
+        return float(reports + wait) if reports != NEVER else UNBOUNDED * value
     if band != PERIODIC:
         return band * scale
-    return 0.0 if reports == 1 else value + scale
+    return 0.0 if reports == 1 else UNBOUNDED * value

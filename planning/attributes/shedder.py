@@ -75,11 +75,13 @@ class _Followed(NamedTuple):
     whole: IntArray
     real: FloatArray
     header: IntArray
+    cycle: FloatArray
     tuple_rate: FloatArray
     refresh: int
     capacity: int
     aside: int
     one: int
+    reserve: int
     pace: float
     depth: float
     step: float
@@ -242,10 +244,10 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         if plan.method == "paper":  # as printed: without its attributes a tuple still names itself
             role[:] = kernels.CONSTANT
         self._role = np.where(present, np.where(kept, role, kernels.SHEDDABLE), kernels.ABSENT)
-        self._whole = np.stack([np.stack([s.sizes for s in streams])] * 2)
+        self._whole = np.stack([np.stack([s.sizes for s in streams])] * 3)
         score = np.stack([s.score for s in streams]) * plan.weight
         weight = np.broadcast_to(plan.weight, score.shape)
-        self._real = np.stack([np.stack([s.scale for s in streams]), score, weight, score])
+        self._real = np.stack([np.stack([s.scale for s in streams]), score, weight, *[score] * 3])
         self._cycle = min(plan.window, sum(s.cycle_length for s in streams))
         self._longest = float(max(s.full_bytes for s in streams))
         self._sent_values = np.zeros(len(plan.attributes), dtype=np.int64)
@@ -269,12 +271,17 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self, setting: Setting, capacity: int, aside: int, pace: float = np.inf
     ) -> _Followed:
         whole, real = self._whole.copy(), self._real.copy()
-        whole[kernels.PERIOD], real[kernels.BAND] = setting.period, setting.band
+        promises = self._plan.promises(setting)
+        whole[kernels.PERIOD], whole[kernels.SLOT] = setting.period, promises.slot
+        real[kernels.BAND] = setting.band
+        real[kernels.LIMIT], real[kernels.RANK] = promises.limit, promises.rank
         pace = max(min(pace, (capacity - aside) / self._plan.window), 1e-9)
         one = int(self._longest) + int(setting.header_bytes.max())
+        reserve = min(promises.window_bytes, max(capacity - aside, 0))
         return _Followed(
-            whole, real, setting.header_bytes, setting.tuple_rate, self._plan.refresh, capacity,
-            aside, one, pace, max(pace * self._plan.window, float(one)),
+            whole, real, setting.header_bytes, promises.cycle, setting.tuple_rate,
+            self._plan.refresh, capacity, aside, one, reserve, pace,
+            max(pace * self._plan.window, float(one)),
             kernels.GAIN_STEP / max(self._cycle, kernels.SHORTEST),
         )  # fmt: skip
 

@@ -70,7 +70,8 @@ def show(
 
     Example: `headgate show ticks --at 0.5`
     """
-    published = Home.at(home).store().load(stream, version)
+    store = Home.at(home).store()
+    published = store.load(stream, version)
     manifest = msgspec.to_builtins(published.manifest)
     summary = published.plan.summary()
     load: Any = None if at is None else loads.parse(at, published.plan)
@@ -98,6 +99,9 @@ def show(
     print_table(["field", "value"], rows)
     if kept:
         print_table(*assurances.table(kept), title="Guarantees, and what is predicted at loads")
+    asked = assurances.queries(store, published)
+    if asked[1]:
+        print_table(*asked, title="Completeness predicted for the queries that lose most")
     tried = [*(step / 10 for step in range(1, 11)), *([] if at is None else [load])]
     print_table(
         ["load", "predicted quality"],
@@ -259,7 +263,8 @@ def _verify_optimality(
                 for c in found.checks
             ],
         )
-        typer.echo(f"{stream}: version {number} is {found.status}, {found.scope or found.reason}")
+        words = assurances.verdict(found) if found.loads else f"{found.status}: {found.reason}"
+        typer.echo(f"{stream}: version {number} is {words}")
         if found.checks:
             reason = f"; {found.reason}" if found.reason else ""
             typer.echo(f"{found.loads} of {found.of} loads by {found.solver}{reason}")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from planning.arrays import FloatArray, IntArray
 from planning.errors import ArtifactError
+from planning.fit.model import Output
 from planning.fit.network import QueryNetwork, graph
 from planning.fit.network.document import NetworkDocument
 from planning.fit.path import (
@@ -27,6 +28,7 @@ from planning.fit.path import (
     Quadtree,
     Stored,
 )
+from planning.guarantees import NOWHERE
 from planning.packing import (
     ArrayDocument,
     PackedArray,
@@ -81,6 +83,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     parts: list[PartDocument]
     headroom: float = 1.0
     qualities: list[float] = []
+    holds_from: list[float] = []
 
 
 class _PackedPart(msgspec.Struct, array_like=True):
@@ -103,6 +106,10 @@ class _PackedMore(_PackedPlan, array_like=True):
     qualities: list[float] = []
 
 
+class _PackedAll(_PackedMore, array_like=True):
+    holds_from: list[float] = []
+
+
 class Content(NamedTuple):
     """The fields of a plan."""
 
@@ -113,6 +120,13 @@ class Content(NamedTuple):
     parts: tuple[Part, ...]
     headroom: float
     qualities: tuple[float, ...]
+    holds_from: tuple[float, ...]
+
+
+def asking(network: QueryNetwork) -> list[tuple[int, Output]]:
+    """Return the places of the outputs with a minimum and the outputs, the most important first."""
+    found = [(k, output) for k, output in enumerate(network.outputs) if output.minimum > 0.0]
+    return sorted(found, key=lambda each: -each[1].priority)
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
@@ -145,7 +159,8 @@ def to_bytes(plan: Plan) -> bytes:
         for kind, arrays, arcs in contents
     ]
     more = _more(plan)
-    content = (_PackedMore if more else _PackedPlan)(**_head(plan), parts=parts, **more)
+    kind = _PackedAll if plan.holds_from else _PackedMore if more else _PackedPlan
+    content = kind(**_head(plan), parts=parts, **more)
     made = msgspec.msgpack.encode(content, order="deterministic")
     text = msgspec.json.encode(to_document(plan), order="sorted")
     if len(made) <= len(text) or len(text) > MOST_BYTES:
@@ -164,7 +179,7 @@ def from_bytes(payload: bytes) -> Content:
             return from_document(msgspec.json.decode(text))
         except msgspec.DecodeError as error:
             raise damaged(WHAT, "hold JSON", error) from None
-    read: _PackedMore = Reader(payload, WHAT).message(_PackedMore)
+    read: _PackedAll = Reader(payload, WHAT).message(_PackedAll)
     return _assembled(read, read.network, read.parts)
 
 
@@ -179,8 +194,10 @@ def _head(plan: Plan) -> dict[str, Any]:
 
 
 def _more(plan: Plan) -> dict[str, Any]:
-    """Return what plans made without statistics do not have."""
+    """Return what plans made without statistics, or of networks without minimums, do not have."""
     more = {"headroom": plan.headroom, "qualities": list(plan.qualities)}
+    if plan.holds_from:
+        return {**more, "holds_from": list(plan.holds_from)}
     return more if more != {"headroom": 1.0, "qualities": []} else {}
 
 
@@ -214,7 +231,7 @@ def _table(part: PartDocument | _PackedPart) -> Stored | None:
 
 
 def _assembled(
-    read: PlanDocument | _PackedMore,
+    read: PlanDocument | _PackedAll,
     network_document: Any,
     parts: Iterable[PartDocument | _PackedPart],
 ) -> Content:
@@ -241,6 +258,10 @@ def _assembled(
             raise ArtifactError("tables of a fit plan must fit its network; take it from the store")
     if not (1.0 <= read.headroom < np.inf and _are_shares(np.array(read.qualities))):
         raise damaged(WHAT, "have head room of at least 1 and qualities in [0, 1]", read.headroom)
+    holds, minimums = np.array(read.holds_from), len(asking(network))
+    if len(holds) not in (0, minimums) or not _are_shares(holds[holds != NOWHERE]):
+        allowed = f"say from which loads in [0, 1] its {minimums} minimums hold"
+        raise damaged(WHAT, allowed, read.holds_from)
     reference = np.array(read.reference)
     return Content(
         network,
@@ -250,6 +271,7 @@ def _assembled(
         made,
         float(read.headroom),
         tuple(read.qualities),
+        tuple(read.holds_from),
     )
 
 

@@ -133,8 +133,9 @@ class Operator(Terse, frozen=True):
 class Output(Terse, frozen=True):
     """A query output: throughput weight, priority class, and a throughput it must not fall below.
 
-    A higher ``priority`` is served first, whatever the weights; ``minimum`` (tuples/s) comes before
-    every priority as far as the input rates allow it.
+    Minimums (tuples/s) come before all throughputs, as far as the input rates bring them: those of
+    a higher ``priority`` first, and those of one priority lack the same part at most. Then the
+    throughput of a higher priority is served first, whatever the weights.
     """
 
     id: Identifier

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from planning.families import Definition
 
 ELEMENT = "element"
+BOUNDED = ("solver", "solver_w", "c_fit")
+ROUNDING = 1e-9
 COUNTS = ("period", "tuples_in", "tuples_in_1", "tuples_out", "cpu_us")
 
 
@@ -133,3 +135,36 @@ class Parameters(FamilyParameters):
                 f"{element.type} with {', '.join(element.values) or 'none'}",
                 at=("attributes", names.index(ELEMENT)),
             )
+        self._check_minimums()
+
+    def _check_minimums(self) -> None:
+        """Refuse minimums that no setting reaches, even if all else is dropped."""
+        from planning.fit.planner import optimum
+
+        network = self.query_network
+        asking = [(k, output) for k, output in enumerate(network.outputs) if output.minimum > 0]
+        if asking and self.method in BOUNDED:
+            exact = "exact, regions or simplex in a network with minimum throughputs"
+            at = ("parameters", "method")
+            raise Mistake("method", exact, self.method, "leave method out", at=at)
+        for k, output in asking:
+            alone = tuple(
+                structs.replace(o, weight=float(o is output), priority=0, minimum=0.0)
+                for o in network.outputs
+            )
+            freed = structs.replace(network, outputs=alone, min_keep=0.0)
+            most = optimum(freed, network.max_rates).outputs[output.id]
+            brought = network.evaluate(network.max_rates).outputs[output.id]
+            if output.minimum > most * (1.0 + ROUNDING):
+                lower = f"lower it by {output.minimum - most:.4g}"
+                remedy = f"{lower}, or raise max_rate of its inputs"
+                if most < brought * (1.0 - ROUNDING):
+                    remedy = f"{lower}, or raise the capacities on the way to it"
+                raise Mistake(
+                    f"minimum of output {output.id}",
+                    f"at most {most:.6g} tuples/s, which reach it at the highest rates if all else "
+                    "is dropped",
+                    f"{output.minimum:g}",
+                    remedy,
+                    at=("parameters", "network", "outputs", k, "minimum"),
+                )

@@ -20,6 +20,7 @@ from planning.fit import codec
 from planning.fit.codec import METHODS, PlanDocument
 from planning.fit.network import QueryNetwork, Rates
 from planning.fit.path import Part
+from planning.guarantees import Guarantee
 
 __all__ = ["METHODS", "Part", "Plan", "PlanDocument"]
 
@@ -52,6 +53,7 @@ class Plan:
     parts: tuple[Part, ...]
     headroom: float = 1.0  # times which predicted rates are multiplied before the plan is asked
     qualities: tuple[float, ...] = ()  # of the observed rates at evenly spaced scalar loads
+    holds_from: tuple[float, ...] = ()  # least load of each output's minimum, as in ``guarantees``
 
     @cached_property
     def _columns(self) -> list[tuple[Part, Any, Any, Any]]:
@@ -151,6 +153,37 @@ class Plan:
         if full <= 0:
             return 1.0
         return min(self.network.evaluate(vector, self.at(vector)).throughput / full, 1.0)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The minimums of outputs in tuples/s, the most important first.
+
+        Each holds from a scalar load on: down to it, as the rates grow in the observed direction,
+        the output gets its minimum, or all there is of it where the rates do not bring so much.
+        """
+        return tuple(
+            Guarantee(f"output {o.id}", "minimum", o.minimum, o.priority, load)
+            for (_, o), load in zip(codec.asking(self.network), self.holds_from, strict=False)
+        )
+
+    def kept(self, load: float | Rates) -> list[float]:
+        """Return what each output with a minimum gets, in tuples/s, as in ``guarantees``.
+
+        What the rates themselves do not bring counts as got: shedding does not lack it.
+        """
+        asked, reached, full = self.reached(self._vector(load)[None, :])
+        return [float(rate) for rate in (reached + np.maximum(asked - full, 0.0))[0]]
+
+    def reached(self, rates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return minimums, and what reaches their outputs with and without drops at rows of rates.
+
+        In the order of ``guarantees``.
+        """
+        asking = codec.asking(self.network)
+        places, drops = [k for k, _ in asking], self.at_many(rates)
+        done, full = (self.network.evaluate_many(rates, d) for d in (drops, np.zeros_like(drops)))
+        asked = np.array([output.minimum for _, output in asking])
+        return asked, done.outputs[:, places], full.outputs[:, places]
 
     def passed_fraction(self, load: float | Rates) -> float:
         """Return the share of the items of all inputs that pass, dropped where all arcs drop them.

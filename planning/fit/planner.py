@@ -14,6 +14,7 @@ from planning.arrays import FloatArray
 from planning.errors import InvalidInput, PlanningError, StatisticsError
 from planning.fit.network import QueryNetwork, Rates, graph
 from planning.fit.path import Part, Stored
+from planning.fit.path.nesting import holds_from
 from planning.fit.path.regions import enumerate_regions
 from planning.fit.plan import METHODS, Plan
 from planning.fit.printed import cfit, quadtree
@@ -128,6 +129,26 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     return f"within {plan.error:g}" + (" expected" if plan.method == "solver_w" else "")
 
 
+def warnings(
+    plan: Plan, statistics: Statistics, definition: Definition[Parameters]
+) -> list[str]:
+    """Return which minimums do not hold at every load of the gate, by how much, and what to do."""
+    told = []
+    lowest = min(definition.gate.loads)
+    done = plan.network.evaluate(plan.rates_at(lowest), plan.at(lowest))
+    shares = [(done.loads[n.id] / n.capacity, f"server {n.id}") for n in plan.network.nodes]
+    shares += [(done.links[k.id] / k.capacity, f"link {k.id}") for k in plan.network.links]
+    full = ", ".join(name for share, name in shares if share > 1.0 - OVERLOAD)
+    for guarantee, kept in zip(plan.guarantees, plan.kept(lowest), strict=True):
+        if kept < guarantee.value * (1.0 - OVERLOAD):
+            told.append(
+                f"{guarantee}; at load {lowest:g} it lacks {guarantee.value - kept:.3g} of "
+                f"{guarantee.value:g} tuples/s: lower it, raise its priority above "
+                f"{guarantee.priority}, or give {full} more capacity"
+            )
+    return told
+
+
 def plan_network(
     network: QueryNetwork,
     *,
@@ -170,6 +191,8 @@ def plan_network(
         parts=tuple(Part(f, t) for f, t in zip(fragments, tables, strict=True)),
     )
     _verify(made)
+    if any(output.minimum > 0.0 for output in network.outputs):
+        made = replace(made, holds_from=holds_from(made))
     return made
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from planning.arrays import frozen, frozen_ints
 from planning.errors import InvalidInput
-from planning.guarantees import Guarantee
+from planning.guarantees import NOWHERE, Guarantee
 from planning.joins import path
 from planning.joins.layout import Layout
 from planning.joins.model import COMBINES, Combine, Condition, ConditionKind, Windows
@@ -204,16 +204,19 @@ def _guaranteed(read: GuaranteedDocument | None, items: int) -> Guaranteed | Non
         return None
     from planning.joins.plan import Guaranteed
 
-    rows, loads = len(read.loads), read.loads
+    rows, loads, asked = len(read.loads), read.loads, read.guarantees
     levels = table(read.levels, (rows, items), WHAT, "levels").astype(np.float64)
-    kept = table(read.kept, (rows, len(read.guarantees)), WHAT, "kept").astype(np.float64)
-    rising = rows > 1 and (loads[0], loads[-1]) == (0.0, 1.0) and bool((np.diff(loads) > 0).all())
+    kept = table(read.kept, (rows, len(asked)), WHAT, "kept").astype(np.float64)
     quality = table(read.quality, (rows,), WHAT, "quality").astype(np.float64)
-    within = all(bool(((t >= 0.0) & (t <= 1.0 + TINY)).all()) for t in (levels, quality, kept))
-    if not (read.guarantees and rising and within and levels[-1].min() == 1.0):
+    shares = (levels, quality, kept, np.array([read.error, *(one.value for one in asked)]))
+    rising = rows > 1 and (loads[0], loads[-1]) == (0.0, 1.0) and bool((np.diff(loads) > 0).all())
+    within = all(bool(((t >= 0.0) & (t <= 1.0 + TINY)).all()) for t in shares)
+    whole = rising and within and (levels[0].max(), levels[-1].min()) == (0.0, 1.0)
+    if not (asked and whole and all(0.0 <= one.holds_from <= NOWHERE for one in asked)):
         raise damaged(WHAT, "keep guarantees by shares at loads from 0 to 1", "others")
-    tables = (frozen(values) for values in (loads, levels, quality, kept))
-    return Guaranteed(*tables, tuple(read.guarantees), read.error)
+    return Guaranteed(
+        frozen(loads), frozen(levels), frozen(quality), frozen(kept), tuple(asked), read.error
+    )
 
 
 def _head(plan: Plan) -> dict[str, Any]:

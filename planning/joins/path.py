@@ -16,6 +16,7 @@ from planning.arrays import BoolArray, FloatArray, IntArray
 Counts: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Value, hits and comparisons of every item [window, type, basic window]."""
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
+TINY = 1e-300
 NEIGHBOURS = (0.25, 0.5, 1.0, 0.5, 0.25)
 
 
@@ -46,22 +47,46 @@ def fill(order: IntArray, volumes: FloatArray, budget: float) -> FloatArray:
     return take.reshape(volumes.shape)
 
 
-def blend(levels: FloatArray, volumes: FloatArray, budget: float) -> FloatArray:
-    """Mix the two neighbouring settings of a rising list that spend a budget together.
+def cut(volumes: FloatArray, before: FloatArray, budget: float) -> tuple[int, FloatArray]:
+    """Return how many sorted items a budget takes whole, and the shares of those that follow.
 
-    Row b of ``levels`` is what the b-th setting takes of every item. Measured volumes may differ
-    from those that the list was made for: the last place where it still keeps to the budget counts.
+    The same as :func:`fill`, but in the time that it takes to find the place: ``before`` is the sum
+    of the volumes before each item.
 
-    >>> blend(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.array([2.0, 4.0]), 3.0).tolist()
-    [1.0, 0.25]
+    >>> cut(np.array([4.0, 2.0, 9.0]), np.array([0.0, 4.0, 6.0]), 5.0)
+    (1, array([0.5]))
     """
-    spent = levels @ volumes.ravel()
+    # Rounding may leave an item before the end of the budget a hair short of whole.
+    low = max(int(np.searchsorted(before, budget * (1.0 - 1e-9), side="left")) - 1, 0)
+    high = max(int(np.searchsorted(before, budget, side="left")), low)
+    left, some = budget - before[low:high], volumes[low:high]
+    return low, np.clip(np.divide(left, some, out=np.ones(high - low), where=some > 0), 0.0, 1.0)
+
+
+def blend(levels: FloatArray, spent: FloatArray, budget: float) -> FloatArray:
+    """Mix the two neighbouring settings that spend a budget together: the last two that do.
+
+    Row b of ``levels`` is what the b-th setting takes of every item, from nothing to everything,
+    and ``spent[b]`` what it costs. By volumes that the settings were not made for, costs may fall.
+
+    >>> blend(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0.0, 2.0, 6.0]), 3.0)
+    array([1.  , 0.25])
+    """
     low = int(np.flatnonzero(spent <= budget).max(initial=0))
     if low + 1 == len(levels):
-        return np.asarray(levels[low].reshape(volumes.shape))
+        return np.asarray(levels[low])
     share = max((budget - spent[low]) / (spent[low + 1] - spent[low]), 0.0)
-    mixed = (1.0 - share) * levels[low] + share * levels[low + 1]
-    return np.asarray(mixed.reshape(volumes.shape))
+    return np.asarray((1.0 - share) * levels[low] + share * levels[low + 1])
+
+
+def within(density: FloatArray, volumes: FloatArray, take: FloatArray) -> FloatArray:
+    """Spend what every window and type spends by ``take`` on its densest basic windows.
+
+    >>> within(np.array([[[1.0, 3.0]]]), np.array([[[2.0, 2.0]]]), np.array([[[1.0, 0.5]]]))
+    array([[[0.5, 1. ]]])
+    """
+    rows = zip(*(t.reshape(-1, t.shape[2]) for t in (density, volumes, take)), strict=True)
+    return np.array([fill(rank(d), v, float(v @ t)) for d, v, t in rows]).reshape(take.shape)
 
 
 def denser_side(density: FloatArray) -> BoolArray:
@@ -104,7 +129,7 @@ def match_chance(hits: FloatArray, comparisons: FloatArray, prior_hits: float) -
         return np.zeros(pooled.shape)
     base = 2.0 / level
     near = (smooth(pooled) + base * level) / (smooth(made) + base)
-    return np.asarray((pooled + prior_hits) / (made + prior_hits / near))
+    return np.asarray((pooled + prior_hits) / np.maximum(made + prior_hits / near, TINY))
 
 
 def shrunk_density(
@@ -128,7 +153,8 @@ def shrunk_density(
     if hits.shape[1] == 1:
         return np.asarray(chance * mean_value)
     expected = (chance * comparisons).sum(axis=2, keepdims=True)
-    factor = (value.sum(axis=2, keepdims=True) + prior_hits * mean_value) / (expected + prior_hits)
-    with np.errstate(divide="ignore"):
+    factor = value.sum(axis=2, keepdims=True) + prior_hits * mean_value
+    factor = factor / np.maximum(expected + prior_hits, TINY)
+    with np.errstate(divide="ignore", invalid="ignore"):
         weight = np.where(chance > 0, prior_hits / chance, 1.0)
-    return np.asarray((value + weight * chance * factor) / (comparisons + weight))
+    return np.asarray((value + weight * chance * factor) / np.maximum(comparisons + weight, TINY))

@@ -142,18 +142,35 @@ class Plan:
         taken = np.asarray(np.trapezoid(self.guaranteed.levels, self.guaranteed.loads, axis=0))
         return frozen_ints(self.order[np.argsort(-taken[self.order], kind="stable")])
 
+    @cached_property
+    def _in_turn(self) -> tuple[FloatArray, FloatArray]:
+        """Volumes of the sorted items, and the sum before each."""
+        volumes = self.volumes.ravel()[self.order]
+        return volumes, np.concatenate(([0.0], np.cumsum(volumes)[:-1]))
+
+    def cut(self, load: float) -> FloatArray:
+        """Return what to take of the items, as one list, at a load."""
+        if self.guaranteed is not None:
+            return path.blend(self.guaranteed.levels, self.guaranteed.loads, load)
+        taken = np.zeros(self.order.size)
+        whole, shares = path.cut(*self._in_turn, load)
+        if load == 1.0:  # rounding must not leave the last item a hair short
+            whole, shares = self.order.size, np.empty(0)
+        taken[self.order[:whole]] = 1.0
+        taken[self.order[whole : whole + shares.size]] = shares
+        return taken
+
     def fill(self, volumes: FloatArray, budget: float) -> FloatArray:
         """Return what to take of every item within a budget, given comparisons by item."""
         if self.guaranteed is None:
             return path.fill(self.order, volumes, budget)
-        return path.blend(self.guaranteed.levels, volumes, budget)
+        levels = self.guaranteed.levels
+        return path.blend(levels, levels @ volumes.ravel(), budget).reshape(volumes.shape)
 
     def at(self, load: float) -> Setting:
         """Return the best setting that makes the fraction ``load`` of all comparisons."""
         r = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
-        # Rounding must not leave the last item a hair short.
-        take = self.fill(self.volumes, r) if r < 1.0 else np.ones(self.density.shape)
-        extents = self.windows.extents_s[:, None, :]
+        take, extents = self.cut(r).reshape(self.density.shape), self.windows.extents_s[:, None, :]
         fractions = (take * extents).sum(axis=2) / extents.sum(axis=2)
         return Setting(r, frozen(take), self.oldest, frozen(fractions), self.ranks)
 

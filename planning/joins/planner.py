@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from planning.arrays import FloatArray, frozen, frozen_ints, single_precision, sorted_sum
-from planning.errors import InfeasiblePlan, StatisticsError
+from planning.arrays import FloatArray, frozen, frozen_ints, single_precision
+from planning.errors import StatisticsError
 from planning.families import Definition
 from planning.guarantees import Guarantee
 from planning.joins.layout import Layout, vocabulary
 from planning.joins.parameters import Parameters
 from planning.joins.plan import Guaranteed, Plan
+from planning.joins.program import programmed
 from planning.joins.statistics import Statistics
-from planning.parametric import Program, trace
+from planning.parametric import trace
 
 LEAST_HITS = 500  # matches, for a few dozen items
 HALF = 0.5
 ERROR = 1e-3  # of full quality, and of the shortfalls, between the settings that are kept
-ROUNDING = 1e-6  # of a share
+ROUNDING = 1e-6  # of what is asked for
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -62,65 +63,35 @@ def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
         layout=layout,
         lasting=statistics.lasting(definition)[0],
     )
-    protected = statistics.protected(definition)
-    if not protected:
+    if not statistics.protected(definition):
         return free
-    kept = replace(free, guaranteed=guaranteed(free, protected))
-    most = max(*definition.gate.loads, parameters.load)
-    if lost := [_too_much(kept, *miss) for miss in _missed(kept, definition) if miss[1] == most]:
-        raise InfeasiblePlan(f"guarantees must hold at a load that the plan is tried at: {lost[0]}")
-    return kept
+    return replace(free, guaranteed=guaranteed(free, statistics, definition))
 
 
-def guaranteed(free: Plan, protected: list[tuple[Guarantee, FloatArray]]) -> Guaranteed:
-    """Return the settings that keep guarantees by priority, and find most besides.
-
-    Maximise the quality over 0 <= x <= 1 and shortfalls e in [0, 1], one for each priority, subject
-    to ``processing``, sum of volume * x = load, and ``share[g]``, the share that is found of the
-    guarantee's matches >= min_share * (1 - e); before, the shortfalls are minimised in turn.
-    """
-    volumes, value = free.volumes.ravel(), (free.density * free.volumes).ravel()
-    there = np.flatnonzero(volumes)
-    asked = np.array([one.value for one, _ in protected])
-    shares = np.array([table.ravel() for _, table in protected])
-    some = shares.any(axis=1)  # the share of nothing is kept
-    levels = sorted({one.priority for one, _ in protected}, reverse=True)
-    short = np.array([[one.priority == level for level in levels] for one, _ in protected])
-    rows = np.block([[volumes[there], np.zeros(len(levels))],
-                     [shares[some][:, there], short[some] * asked[some, None]]])  # fmt: skip
-    quality = value[there] / (sorted_sum(value) or 1.0)
-    low, n = np.concatenate(([0.0], asked[some])), there.size
-    traced = trace(
-        Program(
-            gain=np.concatenate((quality, np.zeros(len(levels)))),
-            lower=np.zeros(n + len(levels)),
-            upper=np.ones(n + len(levels)),
-            rows=csr_array(rows),
-            row_low=low,
-            row_high=np.concatenate(([0.0], np.full(low.size - 1, np.inf))),
-            move=np.eye(1, low.size)[0],
-            excess=tuple(range(n, n + len(levels))),
-        ),
-        0.0,
-        1.0,
-        error=ERROR,
-    )
+def guaranteed(
+    free: Plan, statistics: Statistics, definition: Definition[Parameters]
+) -> Guaranteed:
+    """Return the settings that keep guarantees by priority, and find most besides."""
+    program, protected = programmed(statistics, definition), statistics.protected(definition)
+    traced = trace(program, 0.0, 1.0, error=ERROR)
+    n, unseen = free.density.size, free.volumes.ravel() == 0.0
+    taken = traced.settings[:, :n].copy()
     # What no sample was compared with is taken when it would be without guarantees.
-    taken = np.array([free.at(load).take.ravel() for load in traced.loads])
-    taken[:-1, there] = traced.settings[:-1, :n]
-    taken = single_precision(np.clip(taken, 0.0, 1.0))
-    kept = np.where(some, taken @ shares.T, 1.0)
-    floors = (_floor(traced.loads, k, s) for k, s in zip(kept.T, asked, strict=True))
+    taken[:, unseen] = [free.cut(load)[unseen] for load in traced.loads]
+    taken[0], taken[-1] = 0.0, 1.0
+    levels = single_precision(np.clip(taken, 0.0, 1.0))
+    kept = [levels @ shares.ravel() if shares.any() else np.ones(len(levels))
+            for _, shares in protected]  # fmt: skip
     return Guaranteed(
         loads=frozen(traced.loads),
-        levels=taken,
-        quality=frozen(np.minimum(taken[:, there] @ quality, 1.0)),
-        kept=frozen(kept),
+        levels=levels,
+        quality=frozen(np.minimum(levels @ program.gain[:n], 1.0)),
+        kept=frozen(np.transpose(kept)),
         guarantees=tuple(
-            replace(one, holds_from=floor)
-            for (one, _), floor in zip(protected, floors, strict=True)
+            replace(one, holds_from=_floor(traced.loads, shares, one.value))
+            for (one, _), shares in zip(protected, kept, strict=True)
         ),
-        error=max(traced.error, ERROR),
+        error=max(traced.error, traced.excess_error),
     )
 
 
@@ -130,7 +101,7 @@ def _floor(loads: FloatArray, kept: FloatArray, asked: float) -> float:
     >>> _floor(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.5, 1.0]), 0.75)
     0.75
     """
-    short = np.flatnonzero(kept < asked - ROUNDING)
+    short = np.flatnonzero(kept < asked * (1.0 - ROUNDING))
     if not short.size:
         return 0.0
     last = int(short[-1])
@@ -139,23 +110,17 @@ def _floor(loads: FloatArray, kept: FloatArray, asked: float) -> float:
     return float(loads[last] + part * (loads[last + 1] - loads[last]))
 
 
-def _missed(plan: Plan, definition: Definition[Parameters]) -> list[tuple[Guarantee, float]]:
-    """Return guarantees with the largest of the loads that the plan is tried at and they miss."""
-    tried = sorted({*definition.gate.loads, definition.parameters.load})
-    return [
-        (one, max(load for load in tried if load < one.holds_from))
-        for one in plan.guarantees
-        if tried[0] < one.holds_from
-    ]
-
-
-def _too_much(plan: Plan, one: Guarantee, load: float) -> str:
-    """Say by how much a guarantee is missed, and what to relax."""
-    found = plan.kept(load)[plan.guarantees.index(one)]
+def _missed(plan: Plan, one: Guarantee, loads: Sequence[float]) -> str:
+    """Say at which of the loads in use a guarantee falls short, by how much, and what to relax."""
+    tried = sorted({*loads, plan.load})
+    missed = [load for load in tried if load < one.holds_from]
+    if not missed:
+        return ""
+    found = plan.kept(missed[-1])[plan.guarantees.index(one)]
     return (
-        f"{one.name}: {one.limit} {one.value:g} holds from load {one.holds_from:.3g} on, at load "
-        f"{load:g} it is {found:.3g}: lower {one.limit} or that of others, or give it a higher "
-        "priority"
+        f"{one}, and at {', '.join(f'{load:g}' for load in missed)} it falls short (the share is "
+        f"{found:.3g} at {missed[-1]:g}): lower {one.limit} or that of others, give it a higher "
+        "priority, or provide for a higher load"
     )
 
 
@@ -164,8 +129,7 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
 
     With guarantees it is as good as interpolating between the settings of a linear program.
     """
-    error = plan.guaranteed.error if plan.guaranteed else 0.0
-    return f"within {error:.3g}" if error else "exact"
+    return f"within {plan.guaranteed.error:.6g}" if plan.guaranteed else "exact"
 
 
 def warnings(
@@ -190,5 +154,11 @@ def warnings(
             f"only {np.mean(plan.lasting):.0%} of what the first half of the samples promised was "
             "left in the second half: plan more often, and let push watch for drift"
         )
-    found += [_too_much(plan, one, load) for one, load in _missed(plan, definition)]
-    return found
+    for one, shares in statistics.protected(definition):
+        if not shares.any():
+            found.append(
+                f"{one.name}: {one.limit} {one.value:g} is of nothing, because the samples hold no "
+                "such matches of any utility: collect more tuples, or leave it out"
+            )
+    missed = (_missed(plan, one, definition.gate.loads) for one in plan.guarantees)
+    return found + [text for text in missed if text]

@@ -19,6 +19,7 @@ AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Parameters(FamilyParameters):
     """How shedding regions and update throttlers are made for a stream."""
 
+    query_terms: ClassVar[frozenset[str]] = frozenset({"max_delta", "priority"})
     definition_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "samples": {"expectations": "positions"},
         "gate": {"holdout_by": ["object_id"]},
@@ -103,7 +104,22 @@ class Parameters(FamilyParameters):
                 f"none called {', '.join(missing)}", verb="have", at=("attributes",),
             )  # fmt: skip
         for i, query in enumerate(definition.queries.inline):
-            check_query(f"queries.inline[{i}]", query.ranges, query.where, ("queries", "inline", i))
+            at: tuple[str | int, ...] = ("queries", "inline", i)
+            check_query(f"queries.inline[{i}]", query.ranges, query.where, at)
+            terms = {"max_delta": query.max_delta}
+            self.check_terms(f"queries.inline[{i}].", terms, (*at, "max_delta"))
+
+    def check_terms(
+        self, label: str, terms: Mapping[str, Any], at: tuple[str | int, ...]
+    ) -> None:
+        """Refuse a ``max_delta`` that throttlers never go down to."""
+        asked = terms.get("max_delta")
+        if asked is not None and asked < self.lowest_threshold:
+            raise Mistake(
+                f"{label}max_delta",
+                f"at least lowest_threshold, {self.lowest_threshold:g} m: no throttler is lower",
+                f"{asked:g}", "raise it, or lower lowest_threshold", at=at,
+            )  # fmt: skip
 
 
 def check_query(

@@ -11,6 +11,8 @@ them is exact.
 
 Regions without queries (m = 0) tie at zero inaccuracy; the tie is broken towards even throttlers.
 Regions with neither nodes nor queries never hold the window down.
+
+Guarantees break that form. :class:`GuaranteedPath` holds what OR-Tools found for them.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from planning.arrays import FloatArray, IntArray, frozen
+from planning.arrays import BoolArray, FloatArray, IntArray, frozen
 from planning.errors import InvalidInput, check_between
+from planning.guarantees import NOWHERE, Guarantee
 from planning.lira.kernels import inner
 from planning.lira.model import ReductionCurve
 
@@ -169,6 +172,62 @@ class ThrottlerPath:
         out[p.order[:zeros]] = level
         spent = total_w - p.below_w[zeros] * (1.0 - reduced)
         return out, spent / total_w, p.d[0], 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuaranteedPath:
+    """Throttlers of levels that keep guarantees: solved at some loads, mixed in between.
+
+    Attributes
+    ----------
+    loads
+        Rising.
+    places
+        Row b: every level's place on the error axis at load b; none rises with the load.
+    guarantees, looks
+        The most important first; ``looks[g, i]`` tells whether guarantee g is about level i.
+    error
+        What mixing loses at most: of the objective as a share of what Δmax everywhere would cost,
+        and of what a guarantee is exceeded by.
+    """
+
+    loads: FloatArray
+    places: FloatArray
+    guarantees: tuple[Guarantee, ...]
+    looks: BoolArray
+    error: float
+
+    def __post_init__(self) -> None:
+        value, held = np.array([[g.value, g.holds_from] for g in self.guarantees]).reshape(-1, 2).T
+        fits = (
+            2 <= len(self.places) == self.loads.size
+            and self.looks.shape == (value.size, self.places.shape[1])
+            and bool((np.diff(self.loads) > 0.0).all() and 0.0 <= self.loads[0])
+            and bool(self.loads[-1] <= 1.0 and np.isfinite(self.places).all())
+            and bool((self.places >= 0.0).all() and (np.diff(self.places, axis=0) <= 0.0).all())
+            and bool(((value > 0.0) & (value < np.inf)).all())
+            and bool(((held >= 0.0) & (held <= NOWHERE)).all())
+            and 0.0 <= self.error < np.inf
+        )
+        if not fits:
+            raise InvalidInput(
+                "throttlers with guarantees must be finite, at two or more rising loads in [0, 1], "
+                "never rising with them, and their guarantees positive numbers"
+            )
+
+    @property
+    def most(self) -> FloatArray:
+        """The lowest ``max_delta`` asked for on every level, ∞ where nobody asks."""
+        values = np.array([g.value for g in self.guarantees]).reshape(-1, 1)
+        return np.asarray(np.where(self.looks, values, np.inf).min(axis=0, initial=np.inf))
+
+    def throttlers(self, z: float) -> FloatArray:
+        """Return the places at a load; beyond the first and the last, theirs."""
+        right = min(max(int(self.loads.searchsorted(z)), 1), self.loads.size - 1)
+        low, high = self.loads[right - 1], self.loads[right]
+        part = min(max((z - low) / (high - low), 0.0), 1.0)
+        here = self.places[right - 1]
+        return np.asarray(here + part * (self.places[right] - here))
 
 
 def _amounts(field: str, values: ArrayLike) -> FloatArray:

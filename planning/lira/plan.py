@@ -5,6 +5,9 @@ update weight, m/(n·s); regions of one level always share one throttler, so the
 levels (:class:`~planning.lira.path.ThrottlerPath`) is the whole plan. ``plan.at(z)`` is a point on
 it; mobile nodes that hold the levels follow a new z from a few bytes
 (:mod:`planning.lira.codec.messages`).
+
+Where queries ask for a ``max_delta``, the path is what OR-Tools found
+(:mod:`planning.lira.program`), and regions that different guarantees are about differ in level.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from numpy.typing import NDArray
 
 from planning.arrays import FloatArray
 from planning.errors import InvalidInput, check_between
+from planning.guarantees import Guarantee
 from planning.lira import codec
 from planning.lira.codec import PlanDocument
 from planning.lira.model import ErrorAxis, Frame, ReductionCurve
 from planning.lira.partition.regions import Partition
-from planning.lira.path import ThrottlerPath
+from planning.lira.path import GuaranteedPath, ThrottlerPath
 
 __all__ = ["Levels", "Plan", "PlanDocument", "Setting"]
 EXACT = 1e-12  # how near :meth:`Plan.at` comes to the measured budget, and to its load
@@ -80,6 +84,8 @@ class Plan:
         Cost of leaving Δmin at all (:mod:`planning.lira.model`).
     reports_per_position
         Updates that Δmin causes per recorded position, from the samples.
+    guaranteed
+        The throttlers of every level, if there are guarantees.
 
     Examples
     --------
@@ -108,9 +114,12 @@ class Plan:
     fairness_threshold: float
     throttle_fraction: float
     reports_per_position: float
+    guaranteed: GuaranteedPath | None = None
 
     def __post_init__(self) -> None:
         sizes = {self.ratio.size, self.weight.size, self.inside.size}
+        if self.guaranteed is not None:
+            sizes.add(self.guaranteed.places.shape[1])
         points = {self.reduction.size, self.errors.size}
         if len(sizes) != 1 or points != {self.frame.segments + 1}:
             raise InvalidInput(
@@ -143,8 +152,10 @@ class Plan:
         return ErrorAxis.of(self.curve, self.departure)
 
     @cached_property
-    def path(self) -> ThrottlerPath:
-        """The exact throttlers of every level, on the axis, as a function of z."""
+    def path(self) -> ThrottlerPath | GuaranteedPath:
+        """The throttlers of every level, on the axis, as a function of z."""
+        if self.guaranteed is not None:
+            return self.guaranteed
         with np.errstate(over="ignore"):
             importance = self.weight * self.ratio
         return ThrottlerPath.of(importance, self.weight, self.axis.curve, self.fairness_threshold)
@@ -154,6 +165,28 @@ class Plan:
         """The level of every cell, ``[iy, ix]``."""
         painted: NDArray[np.uint8] = self.partition.paint(self.level).astype(np.uint8)
         return painted
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What is guaranteed, the most important first."""
+        return () if self.guaranteed is None else self.guaranteed.guarantees
+
+    def kept(self, load: float) -> tuple[float, ...]:
+        """Return the largest throttler at a load where each guaranteed query looks, metres."""
+        if self.guaranteed is None:
+            return ()
+        by_level = self.at(load).by_level
+        return tuple(float(by_level[some].max(initial=0.0)) for some in self.guaranteed.looks)
+
+    def ceilings(self, load: float) -> FloatArray | float:
+        """Return what the run-time correction may not raise throttlers above, per level.
+
+        Whatever the traffic, a guarantee that holds at a load is kept; of others, the throttlers
+        that the plan has there are.
+        """
+        if self.guaranteed is None:
+            return math.inf
+        return np.maximum(self.guaranteed.most, self._by_level(load))
 
     @property
     def floor(self) -> float:
@@ -188,7 +221,7 @@ class Plan:
         """Return the highest load whose throttlers spend at most z, by secants and bisection."""
 
         def over(load: float) -> float:
-            return self._spent(self._by_level(load), self._falling) - z
+            return self.measured(self._by_level(load)) - z
 
         high, above = z, over(z)
         if above <= EXACT:
@@ -216,7 +249,7 @@ class Plan:
     @cached_property
     def _follows(self) -> NDArray[np.int64]:
         used = np.flatnonzero(self.weight > 0)
-        if not used.size:
+        if self.guaranteed is not None or not used.size:
             return np.arange(self.weight.size)
         before = np.searchsorted(used, np.arange(self.weight.size), side="right") - 1
         return used[np.maximum(before, 0)]
@@ -225,6 +258,10 @@ class Plan:
     def _falling(self) -> FloatArray:
         """The most that the measured f reaches from each threshold on."""
         return np.ascontiguousarray(np.maximum.accumulate(self.curve.raw[::-1])[::-1])
+
+    def measured(self, by_level: FloatArray) -> float:
+        """Return the part of the updates that throttlers leave, as budgets count it."""
+        return self._spent(by_level, self._falling)
 
     def _spent(self, by_level: FloatArray, values: FloatArray) -> float:
         total = float(self.weight.sum())
@@ -282,6 +319,7 @@ class Plan:
             "predicted_error_m": round(self.predicted_error(self.throttle_fraction), 4),
             "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),
             "not_nested": len(self.not_nested),
+            **({"within": self.guaranteed.error} if self.guaranteed is not None else {}),
         }
 
     def to_document(self) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Range queries over the plane: those of a definition, and the errors of their results.
+"""Range queries over the plane: those of a definition, what they are promised, and their errors.
 
 Paper: LIRA, Section 4.1.1.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from planning.arrays import FloatArray
 from planning.errors import Mistake
+from planning.guarantees import NOWHERE, Guarantee
 from planning.lira.parameters import check_query
 from planning.query_files import written_queries
 
@@ -23,14 +24,40 @@ if TYPE_CHECKING:
 Positions = FloatArray | NDArray[np.float32]
 
 
+class Promises(NamedTuple):
+    """Queries with a ``max_delta``, the most important first, and what is asked for them."""
+
+    rows: FloatArray  # (g, 4)
+    guarantees: tuple[Guarantee, ...]
+
+
 def queries_of(definition: Definition[Parameters]) -> tuple[FloatArray, FloatArray]:
     """Return the definition's queries as rows x_low, y_low, x_high, y_high, and their weights.
 
     Inline queries come first, then those of the file. An absent axis means all of it.
     """
+    rows, entries = _read(definition)
+    return rows, np.array([float(entry.get("weight", 1.0)) for entry in entries], dtype=np.float64)
+
+
+def promises_of(definition: Definition[Parameters]) -> Promises:
+    """Return the queries that ask for a largest throttler; from which load, a plan will say."""
+    rows, entries = _read(definition)
+    asked = [
+        (number, Guarantee(f"query {entry.get('name') or number}", "max_delta",
+                           float(entry["max_delta"]), int(entry.get("priority", 0)), NOWHERE))
+        for number, entry in enumerate(entries)
+        if entry.get("max_delta") is not None
+    ]  # fmt: skip
+    asked.sort(key=lambda item: -item[1].priority)
+    return Promises(rows[[number for number, _ in asked]], tuple(g for _, g in asked))
+
+
+def _read(definition: Definition[Parameters]) -> tuple[FloatArray, list[dict[str, Any]]]:
+    """Return the rectangles of all queries, and the queries as they are written."""
     spans = {a.name: a.bounds for a in definition.attributes}
-    rows, weights = [], []
-    for number, entry in enumerate(written_queries(definition)):
+    rows, entries = [], written_queries(definition)
+    for number, entry in enumerate(entries):
         inline = number < len(definition.queries.inline)
         at = ("queries", "inline", number) if inline else ("queries", "file")
         ranges = dict(entry.get("ranges", {}))
@@ -42,8 +69,7 @@ def queries_of(definition: Definition[Parameters]) -> tuple[FloatArray, FloatArr
             allowed = "finite ranges low <= high on x and y and a weight of at least 0"
             raise Mistake(f"query {number}", allowed, f"{row} and {weight:g}", verb="have", at=at)
         rows.append(row)
-        weights.append(weight)
-    return np.array(rows, dtype=np.float64).reshape(-1, 4), np.array(weights, dtype=np.float64)
+    return np.array(rows, dtype=np.float64).reshape(-1, 4), entries
 
 
 def query_errors(

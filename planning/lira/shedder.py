@@ -23,6 +23,9 @@ A hard limit on the reports of a batch cuts where throttlers are highest, and ev
 where it bites. What was cut was not reported: the node goes on from its last report and waits; a
 first position that was cut is a first position again.
 
+Guarantees are kept whatever the traffic: the correction raises no throttler above what a guarantee
+allows that holds at the load. It is then the others that make room, and reports that wait.
+
 With keys (``draws``) ledger and correction are off and throttlers are exactly ``plan.at(load)``.
 The decision on a position then depends on the plan, the loads and the object's own track since its
 first position, and is the same wherever the track is seen from the same start; the draw itself is
@@ -123,6 +126,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
     WEIGHTED = False
 
     _correction: BudgetCorrection
+    _ceilings: FloatArray | float
     _limits: FloatArray
     _seen: tuple[int, int]  # reports due and wanted before this period
 
@@ -159,7 +163,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
 
     def measures(self) -> Measures:
         """Return the throttler of every level; the regions of a level have the same one."""
-        throttlers = {"throttler_meters": self._setting.by_level}
+        ceilings = math.inf if self._plain else self._ceilings
+        throttlers = {"throttler_meters": np.minimum(self._setting.by_level, ceilings)}
         return Measures("level", range(len(self._limits)), self._plan.weight, throttlers)
 
     def probe(self, rows: int) -> dict[str, Any]:
@@ -178,6 +183,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         """Follow a new throttle fraction; what the ledger has saved and what was learned stay."""
         z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction")
         if z != self._load:
+            self._ceilings = self._plan.ceilings(z)
             self._follow(z if self._plain else self._correction.asked(z))
             self._correction.aim(z, due=self._due)
             self._load = z
@@ -319,6 +325,8 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         setting = self._plan.at(load) if self._plain else self._plan.near(reached)
         beyond = min(reached / max(load, 1e-9), FURTHEST)
         limits = (setting.by_level * beyond).astype(np.float32).astype(np.float64)
+        if not self._plain:
+            limits = np.minimum(limits, self._ceilings)
         if not (limits >= 0.0).all():
             raise InvalidInput("throttlers must be numbers of at least 0, got NaN")
         self._setting, self._limits = setting, limits

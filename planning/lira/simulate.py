@@ -138,7 +138,7 @@ def one_delta(plan: Plan) -> Plan:
     levels = np.array([1.0, 0.0])
     return replace(
         plan, partition=Partition.even(plan.frame.side, 1), level=np.zeros(1, dtype=np.uint8),
-        ratio=levels, weight=levels, inside=levels,
+        ratio=levels, weight=levels, inside=levels, guaranteed=None,
     )  # fmt: skip
 
 

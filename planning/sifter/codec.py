@@ -6,7 +6,8 @@ the space needs) and four bytes if all cuts are single-precision numbers, else e
 ``to_bytes`` (whole path): header, axes, structure, axes of the cuts, cuts, then per region f and A
 as float32 and one bit for "has queries". ``setting_to_bytes`` (one z): f, A and the bits are
 replaced by the drop threshold in 2 bytes, in units of 1/65535, rounded up so that the budget holds.
-A plan ends with the ``OPTIONAL`` fields that flags announce.
+A plan ends with the ``OPTIONAL`` fields that flags announce, and last with what was traced: a
+message of loads, quality and guarantees, and the thresholds as compressed float32.
 
 Decoding returns the fields of a :class:`~planning.sifter.plan.Plan`.
 """
@@ -14,18 +15,21 @@ Decoding returns the fields of a :class:`~planning.sifter.plan.Plan`.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
-from planning.packing import Reader, bits, converted, damaged, message, packed, table
+from planning.guarantees import NOWHERE, Guarantee
+from planning.packing import Reader, bits, converted, damaged, inflated, message, packed, table
 from planning.sifter.model import LEAF, Axis, Orders, Partition, Pins, Space, is_preorder
 
 if TYPE_CHECKING:
-    from planning.sifter.plan import Plan
+    from planning.sifter.plan import Plan, Traced
 
 WHAT = "sifter plan"
 FORMAT = 1
@@ -33,10 +37,13 @@ PLAN_MAGIC, SETTING_MAGIC = b"HSP1", b"HSS1"
 HEADER = struct.Struct("<BBHI")  # dimensions, flags, length of the axes, regions; after the magic
 QOS = struct.Struct("<ddddH")  # B, Delta, z, pinned fraction, pinned boxes
 NUMBER = struct.Struct("<d")
-WIDE_CUTS = 1
+LENGTH = struct.Struct("<I")
+WIDE_CUTS, TRACED = 1, 8
 TOLERANCE = 0.01
 OPTIONAL = {"min_keep": (2, 0.0), "budget_tolerance": (4, TOLERANCE)}  # flag, and value if absent
 THRESHOLD_STEPS = 65535
+MOST_THRESHOLDS = 1 << 24  # that a plan may have traced
+TINY = 1e-6
 
 
 class AxisDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,6 +71,17 @@ class PinsDocument(msgspec.Struct, forbid_unknown_fields=True):
     high: list[list[float]] = []
 
 
+class TracedDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """Thresholds of all regions at some loads from 0 to 1, what they come to, and guarantees."""
+
+    guarantees: list[Guarantee]
+    error: float
+    loads: list[float]
+    quality: list[float]
+    kept: list[list[float]]
+    drop_thresholds: list[float] = []
+
+
 class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     """A sifter plan as published."""
 
@@ -80,6 +98,7 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
     pins: PinsDocument = msgspec.field(default_factory=PinsDocument)
     min_keep: float = 0.0
     budget_tolerance: float = TOLERANCE
+    traced: TracedDocument | None = None
 
 
 class PackedAxis(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -109,7 +128,21 @@ def to_document(plan: Plan) -> dict[str, Any]:
         "pinned_fraction": plan.pinned_fraction,
         "pins": {"low": plan.pins.low.tolist(), "high": plan.pins.high.tolist()},
     }
+    if plan.traced is not None:
+        flat = plan.traced.drop_thresholds.ravel().tolist()
+        document["traced"] = _traced_head(plan.traced) | {"drop_thresholds": flat}
     return document | _written(plan)
+
+
+def _traced_head(traced: Traced) -> dict[str, Any]:
+    """Return what was traced without the thresholds."""
+    return {
+        "guarantees": [asdict(one) for one in traced.guarantees],
+        "error": traced.error,
+        "loads": traced.loads.tolist(),
+        "quality": traced.quality.tolist(),
+        "kept": traced.kept.tolist(),
+    }
 
 
 def _written(plan: Plan) -> dict[str, float]:
@@ -144,16 +177,50 @@ def from_document(document: dict[str, Any]) -> dict[str, Any]:
         ),
         "pinned_fraction": read.pinned_fraction,
         **{name: getattr(read, name) for name in OPTIONAL},
+        "traced": None if read.traced is None else _traced(read.traced, partition.regions),
     }
     return _sound(fields)
+
+
+def _traced(read: TracedDocument, regions: int) -> Traced:
+    """Return what was traced, if its parts fit one another."""
+    from planning.sifter.plan import Traced
+
+    rows, given = len(read.loads), len(read.guarantees)
+    tables = (
+        table(read.loads, (rows,), WHAT, "loads"),
+        table(read.drop_thresholds, (rows, regions), WHAT, "drop_thresholds"),
+        table(read.quality, (rows,), WHAT, "quality"),
+        table(read.kept, (rows, given), WHAT, "kept"),
+    )
+    loads, thresholds, quality, kept = numbers = [frozen(values) for values in tables]
+    terms = [(one.value, one.holds_from) for one in read.guarantees]
+    for fits, must, got in (
+        (all(bool(np.isfinite(values).all()) for values in numbers), "be finite", "NaN"),
+        (rows > 1 and bool((np.diff(loads) > 0.0).all()), "have rising loads", rows),
+        (rows > 1 and (loads[0], loads[-1]) == (0.0, 1.0), "have loads from 0 to 1", rows),
+        (bool(((thresholds >= 0.0) & (thresholds <= 1.0)).all()), "drop shares", "others"),
+        (not thresholds[-1:].any(), "drop nothing at load 1", "something"),
+        (bool((np.abs(kept - 0.5) <= 0.5 + TINY).all()), "keep shares", "others"),
+        (0.0 <= read.error < np.inf, "have an error of 0 or more", read.error),
+        (all(0.0 <= v <= 1.0 and 0.0 <= z <= NOWHERE for v, z in terms), "guarantee", terms),
+    ):
+        if not fits:
+            raise damaged(WHAT, must, got)
+    return Traced(loads, thresholds, quality, kept, tuple(read.guarantees), read.error)
 
 
 def to_bytes(plan: Plan) -> bytes:
     """Return the compact form of the whole plan."""
     axes = axes_bytes(plan.space, plan.partition)
     flags, structure = _structure(plan.partition, len(plan.space.axes))
-    optional = _written(plan)
+    optional, traced = _written(plan), b""
     flags |= sum(OPTIONAL[name][0] for name in optional)
+    if plan.traced is not None:
+        flags |= TRACED
+        head = message(_traced_head(plan.traced))
+        traced = LENGTH.pack(len(head)) + head
+        traced += zlib.compress(packed(plan.traced.drop_thresholds, "<f4"), 9)
     return b"".join(
         [
             PLAN_MAGIC,
@@ -170,6 +237,7 @@ def to_bytes(plan: Plan) -> bytes:
             packed(plan.pins.low, "<f8"),
             packed(plan.pins.high, "<f8"),
             *map(NUMBER.pack, optional.values()),
+            traced,
         ]
     )  # fmt: skip
 
@@ -199,6 +267,14 @@ def from_bytes(payload: bytes) -> dict[str, Any]:
     }
     for name, (flag, usual) in OPTIONAL.items():
         fields[name] = reader.unpack(NUMBER)[0] if flags & flag else usual
+    if flags & TRACED:
+        read: TracedDocument = reader.message(TracedDocument, reader.unpack(LENGTH)[0])
+        size = len(read.loads) * regions
+        if size > MOST_THRESHOLDS:
+            raise damaged(WHAT, f"have at most {MOST_THRESHOLDS} traced thresholds", size)
+        stored = inflated(reader.rest(), 4 * size, WHAT)
+        read.drop_thresholds = np.frombuffer(stored, "<f4").astype(np.float64).tolist()
+        fields["traced"] = _traced(read, regions)
     reader.finish()
     return _sound(fields)
 

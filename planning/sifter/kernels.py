@@ -39,7 +39,8 @@ def decide(
 ) -> None:  # fmt: skip
     """Decide on ``keep.size`` tuples whose regions are in ``places``.
 
-    ``path`` has the order, frequency and queried of a :class:`~planning.sifter.path.Path`.
+    ``path`` has the order, frequency and queried of a :class:`~planning.sifter.path.Path`, and the
+    loads and thresholds that were traced in its place, if any.
     ``state`` has one row per region, and one for tuples without region: credit, tuples offered, and
     tuples dropped by other rules than the counter rule. Row k of ``levels`` has the steps of these
     rows at level k; its last entry is 0 until they are set. ``exact`` has them at the load itself:
@@ -61,7 +62,7 @@ def decide(
             _look(ledger)
         level = np.uint64(ledger[LEVEL])
         if levels[level, levels.shape[1] - 1] == 0:
-            _set_level(level, control, path, levels)
+            _set_level(level, control, path, exact, levels)
         if begin == n:
             break
         end = begin + np.uint64(ledger[EVERY] - ledger[SINCE])
@@ -197,26 +198,46 @@ def _weight(region: Any, step: Any, keep: bool, passes: bool, must: bool, pendin
 
 
 @_inner
-def _set_level(level: Any, control: Any, path: Any, levels: Any) -> None:
+def _set_level(level: Any, control: Any, path: Any, exact: Any, levels: Any) -> None:
     """Set the steps of a level: those of the plan at a throttle fraction around z.
 
     So what is dropped beyond the plan, or kept, follows the plan's own order and its fairness. The
     cube leaves a debt room to swing before it changes much. Below ``LOWEST`` no region could keep
-    what it has to.
+    what it has to. Traced thresholds may rise with the load: of a region that would get more while
+    the stream is to get less, or the other way round, the plan at z stays in force.
     """
     z = control[LOAD]
     part = ((2.0 * level + 1.0 - LEVELS) / LEVELS) ** 3
     lowest = control[LOWEST] if control[LOWEST] < z else z
     z = _between(z - part * (z if part > 0.0 else 1.0 - z), lowest, 1.0)
     steps = levels[level]
-    _set_steps(z, control[FAIRNESS], control[CEILING], path, steps)
+    if path[3].size:
+        _mix_steps(z, path[3], path[4], steps)
+        for i in range(exact.size):
+            if (part > 0.0 and steps[i] < exact[i]) or (part < 0.0 and steps[i] > exact[i]):
+                steps[i] = exact[i]
+    else:
+        _set_steps(z, control[FAIRNESS], control[CEILING], path, steps)
     steps[steps.size - 1] = 1
+
+
+@_inner
+def _mix_steps(z: float, loads: Any, thresholds: Any, steps: Any) -> None:
+    """Set every region's step to what was traced at z, between the two loads around it."""
+    right = 1
+    while right < loads.size - 1 and loads[right] < z:
+        right += 1
+    part = (z - loads[right - 1]) / (loads[right] - loads[right - 1])
+    below, above = thresholds[right - 1], thresholds[right]
+    for i in range(below.size):
+        steps[i] = _step(below[i] + part * (above[i] - below[i]))
+    steps[below.size] = _step(1.0 - z)
 
 
 @_inner
 def _set_steps(z: float, delta: float, ceiling: float, path: Any, steps: Any) -> None:
     """Set every region's step to its optimal drop threshold at z (see :mod:`path`)."""
-    order, frequency, queried = path
+    order, frequency, queried = path[0], path[1], path[2]
     regions = frequency.size
     free = group = 0.0
     for i in range(regions):

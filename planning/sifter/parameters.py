@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,10 @@ PartitionerName = Literal[
 
 class Parameters(FamilyParameters):
     """How NR sifters are built for a stream."""
+
+    query_terms: ClassVar[frozenset[str]] = frozenset(
+        {"min_completeness", "priority", "qos", "tenant"}
+    )
 
     regions: int = Field(
         default=16,
@@ -84,6 +88,20 @@ class Parameters(FamilyParameters):
         description="|U|: at most so many samples are kept in memory, to make the regions from and "
         "to see how queries share them; take 50 or more per region. Frequencies use all samples.",
     )
+    quality_error: float = Field(
+        default=0.001,
+        ge=1e-6,
+        le=0.1,
+        description="With guarantees, QoS lines or tenants: how much quality, of 1, interpolating "
+        "between the plan's settings may lose. Less takes more settings and more time.",
+    )
+    solve_limit_s: float = Field(
+        default=60.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds after which solving with guarantees, QoS lines or tenants ends; the "
+        "plan then states the larger error that it reached.",
+    )
 
     def check_definition(self, definition: Definition[Parameters]) -> None:
         """Read pins and SQL queries once, so that a mistake shows when the definition is read."""
@@ -93,11 +111,13 @@ class Parameters(FamilyParameters):
         for i, query in enumerate(definition.queries.inline):
             if query.where is not None:
                 texts.append((f"query {query.name or i}", query.where, ("queries", "inline", i)))
-        if not texts:
-            return
-        from planning.sifter.model import Space
-        from planning.sifter.queries.where import disjoint_boxes
+        if texts:
+            from planning.sifter.model import Space
+            from planning.sifter.queries.where import disjoint_boxes
 
-        space = Space.of(definition)
-        for label, text, at in texts:
-            disjoint_boxes(text, space, label, at)
+            space = Space.of(definition)
+            for label, text, at in texts:
+                disjoint_boxes(text, space, label, at)
+        from planning.sifter.queries import terms
+
+        terms.check(definition)

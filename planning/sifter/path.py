@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
+from planning.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = -1
 
@@ -63,11 +63,6 @@ class Path:
         items[:-1], items[-1] = members, GROUP
         free = float(np.add.reduce(frequency[~queried]))
         return cls(frequency, queried, items[order], held, free, 1.0 - min_keep)
-
-    @property
-    def items(self) -> tuple[IntArray, FloatArray, BoolArray]:
-        """The arrays as the compiled functions take them."""
-        return frozen_ints(self.order), frozen(self.frequency), np.array(self.queried)
 
     @property
     def lowest(self) -> float:

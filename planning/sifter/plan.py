@@ -2,7 +2,8 @@
 
 ``plan.at(z)`` returns the optimal drop thresholds, for the plan's fairness threshold or another.
 Frequencies and region QoS are kept in single precision so that the JSON and the compact form are
-the same plan.
+the same plan. Where queries have guarantees, QoS lines or tenants, the optimum is no longer one
+sort: then the plan has thresholds at some loads, and between them the mixture of its neighbours.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planning.arrays import BoolArray, FloatArray, frozen
-from planning.errors import check_between
+from planning.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_ints
+from planning.errors import Mistake, check_between
+from planning.guarantees import Guarantee
 from planning.pacing import ONE
 from planning.sifter import codec
 from planning.sifter.codec import PlanDocument
 from planning.sifter.model import Partition, Pins, Space
 from planning.sifter.path import Path
 
-__all__ = ["Plan", "PlanDocument", "Setting"]
+__all__ = ["Plan", "PlanDocument", "Setting", "Traced"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +42,34 @@ class Setting:
         """
         thresholds = np.append(self.drop_thresholds, 1.0 - self.load)
         return np.asarray(np.ceil(thresholds * ONE), dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """Thresholds at the loads between which they may be mixed, and what they come to there."""
+
+    loads: FloatArray  # (b,), from 0 to 1
+    drop_thresholds: FloatArray  # (b, regions), single precision
+    quality: FloatArray  # (b,)
+    kept: FloatArray  # (b, guarantees), in the unit of each
+    guarantees: tuple[Guarantee, ...]
+    error: float
+    """Quality and shortfalls are at most this far from the best, at every load."""
+
+    def at(self, load: float) -> FloatArray:
+        """Return the thresholds at a load.
+
+        >>> halves = Traced(frozen([0, 0.5, 1]), frozen([[1, 1], [1, 0], [0, 0]]),
+        ...                 frozen([0, 1, 1]), frozen([[], [], []]), (), 0.0)
+        >>> halves.at(0.25).tolist(), halves.at(0.8).round(12).tolist()
+        ([1.0, 0.5], [0.4, 0.0])
+        """
+        right = min(max(int(np.searchsorted(self.loads, load)), 1), len(self.loads) - 1)
+        low, high = self.loads[right - 1 : right + 1]
+        below, above = self.drop_thresholds[right - 1 : right + 1]
+        mixed = below + (load - low) / (high - low) * (above - below)
+        # Rounding must not make a threshold rise with the load that does not.
+        return np.asarray(np.clip(mixed, np.minimum(below, above), np.maximum(below, above)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +100,7 @@ class Plan:
     pinned_fraction: float = 0.0
     min_keep: float = 0.0
     budget_tolerance: float = codec.TOLERANCE
+    traced: Traced | None = None  # in place of the path
 
     @cached_property
     def path(self) -> Path:
@@ -86,12 +117,61 @@ class Plan:
         z = check_between("load", load, 0.0, 1.0, remedy="pass a fraction, not a percentage")
         delta = self.fairness_threshold if fairness_threshold is None else fairness_threshold
         delta = check_between("fairness_threshold", delta, 0.0, 1.0)
-        return Setting(z, frozen(self.path.thresholds(z, delta)))
+        if self.traced is None:
+            return Setting(z, frozen(self.path.thresholds(z, delta)))
+        if delta != self.fairness_threshold:
+            allowed = f"{self.fairness_threshold:g}, for which the plan was solved with its terms"
+            raise Mistake("fairness_threshold", allowed, f"{delta:g}", "make another plan")
+        return Setting(z, frozen(self.traced.at(z)))
 
     def predicted_quality(self, load: float, fairness_threshold: float | None = None) -> float:
-        """Return V*(Q) = B + sum of (1 - d_i) A_i (Equation 9, with (1 - d) once)."""
-        thresholds = self.at(load, fairness_threshold).drop_thresholds
-        return float(self.base_qos + np.dot(1.0 - thresholds, self.region_qos))
+        """Return V*(Q) = B + sum of (1 - d_i) A_i (Equation 9, with (1 - d) once).
+
+        With QoS lines it is exact at the loads of ``traced``; between them, at least this.
+        """
+        setting = self.at(load, fairness_threshold)
+        if self.traced is not None:
+            return float(np.interp(load, self.traced.loads, self.traced.quality))
+        return float(self.base_qos + np.dot(1.0 - setting.drop_thresholds, self.region_qos))
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The guarantees, the most important first."""
+        return self.traced.guarantees if self.traced else ()
+
+    def kept(self, load: float) -> tuple[float, ...]:
+        """Return the completeness or loss that each guarantee has at a load; of a gap, at most."""
+        if self.traced is None:
+            return ()
+        return tuple(float(np.interp(load, self.traced.loads, k)) for k in self.traced.kept.T)
+
+    @property
+    def turns(self) -> FloatArray:
+        """The loads at which the setting turns."""
+        if self.traced is not None:
+            return self.traced.loads
+        return self.path.breakpoints(self.fairness_threshold)
+
+    @property
+    def items(self) -> tuple[IntArray, FloatArray, BoolArray, FloatArray, FloatArray]:
+        """The path, and what was traced, as the compiled functions take them."""
+        path, traced = self.path, self.traced
+        return (
+            frozen_ints(path.order), frozen(path.frequency), np.array(path.queried),
+            frozen(traced.loads if traced else []),
+            frozen(traced.drop_thresholds if traced else [[]]),
+        )  # fmt: skip
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The regions with queries, those that are dropped first, first."""
+        order = self.path.order[self.path.order >= 0]
+        if self.traced is None:
+            return order
+        dropped = np.diff(self.traced.loads) @ (
+            self.traced.drop_thresholds[1:] + self.traced.drop_thresholds[:-1]
+        )
+        return frozen_ints(order[np.argsort(-dropped[order], kind="stable")])
 
     def passed_fraction(self, load: float) -> float:
         """Return the fraction of the stream that the setting at ``load`` is expected to pass."""
@@ -104,8 +184,14 @@ class Plan:
 
     @property
     def not_nested(self) -> tuple[int, ...]:
-        """Regions that keep less at some higher load: none, see :mod:`planning.sifter.path`."""
-        return ()
+        """Regions that keep less at some higher load: none, unless guarantees want it.
+
+        See :mod:`planning.sifter.path`.
+        """
+        if self.traced is None:
+            return ()
+        rises = (np.diff(self.traced.drop_thresholds, axis=0) > 0.0).any(axis=0)
+        return tuple(np.flatnonzero(rises).tolist())
 
     def summary(self) -> dict[str, Any]:
         """Return what a person wants to know at a glance."""
@@ -118,9 +204,9 @@ class Plan:
             "regions_without_estimate": len(self.regions_without_estimate(self.throttle_fraction)),
             "not_nested": list(self.not_nested),
             "pinned_fraction": round(self.pinned_fraction, 6),
-            "breakpoints": len(self.path.breakpoints(self.fairness_threshold)),
+            "breakpoints": len(self.turns),
             "predicted_quality": round(self.predicted_quality(self.throttle_fraction), 6),
-        }
+        } | ({"guarantees": [str(one) for one in self.guarantees]} if self.guarantees else {})
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form, as :class:`PlanDocument` describes it."""

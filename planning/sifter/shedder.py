@@ -326,7 +326,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._plan = plan
         self._schema = Schema(plan.space.names)
         self._tables = lookup.build(plan.partition, axes)
-        self._path = plan.path.items
+        self._path = plan.items
         self._control[[kernels.CEILING, kernels.LOWEST]] = plan.path.ceiling, plan.path.lowest
         self._levels = np.zeros((kernels.LEVELS, rows + 1), dtype=np.uint64)
         self._points = np.zeros((axes, BUFFER // axes))
@@ -337,7 +337,7 @@ class Shedder(BaseShedder[Plan, Setting, float]):
         self._state[:, kernels.CREDIT] = ONE - 1 if full else spread_credits(rows)
         self._dropped = np.zeros(rows, dtype=np.int64)
         self._pending = np.zeros(rows + 1)  # last: pinned tuples
-        order = plan.path.order[plan.path.order >= 0]
+        order = plan.order
         self._rank = np.ones(rows + 1, dtype=np.int64)  # of the cheapest to drop, 0
         self._rank[order] = 2 + np.arange(len(order))
         self._rank[-2:] = 0, 2 + len(order)

@@ -81,17 +81,16 @@ class Bench:
     """Fresh tuples and queries, indexed once, on which many plans can be measured.
 
     V*, the weighted sum of the queries' QoS, is linear in what is kept: a tuple is worth
-    w * alpha / matches to each query that it matches.
+    w * alpha / matches to each query that it matches. QoS lines add what they lie above that.
     """
 
     def __init__(self, points: FloatArray, asked: Queries, names: Sequence[str] = ()) -> None:
         self.queries = asked
         self.names = names  # of the axes, if the plan may have them in another order
-        index = PointIndex.of(points)
+        self.index = index = PointIndex.of(points)
         self.matches = index.totals(asked, np.ones(len(points)))
         self.unseen = np.flatnonzero(self.matches == 0)
-        part = asked.coefficient / np.maximum(self.matches, 1.0)
-        self.value = index.add_up(asked, part[asked.owner], len(points))
+        self.value = self._valued(asked.slope, len(points))
         self.wanted = index.add_up(asked, np.ones(len(asked.owner)), len(points)) > 0
         self._keys = sampling.stable_keys([*points.T, np.arange(len(points))])
 
@@ -128,23 +127,51 @@ class Bench:
         """
         total, unseen = self.queries.coefficient.sum(), self.queries.coefficient[self.unseen]
         there = np.dot(unseen, np.mean(load) if elsewhere is None else elsewhere)
-        return float(1.0 - total + self._worth(keep, load).sum() + np.sum(there))
+        worth = (self.value * self._processed(keep, load)).sum()
+        bends, lift = self.queries.bends, 0.0
+        if bends.at.size:
+            lifted = bends.lift(self.completeness(keep, load, elsewhere))
+            lift = float(np.dot(self.queries.weight[bends.owner], lifted))
+        return float(1.0 - total + worth + np.sum(there)) + lift
+
+    def completeness(
+        self, keep: BoolArray, load: Load, elsewhere: FloatArray | None = None
+    ) -> FloatArray:
+        """Return which share of its matches every query gets, as ``quality`` counts it."""
+        found = self.index.totals(self.queries, self._processed(keep, load))
+        found /= np.maximum(self.matches, 1.0)
+        found[self.unseen] = np.mean(load) if elsewhere is None else elsewhere
+        return np.asarray(found)
 
     def noise(self, keep: BoolArray, other: BoolArray, load: Load) -> float:
         """Return the standard error of the difference in quality between two masks."""
-        return _deviation(self._worth(keep, load) - self._worth(other, load))
+        one, two = (self._value_at(mask, load) * self._processed(mask, load)
+                    for mask in (keep, other))  # fmt: skip
+        return _deviation(one - two)
 
     def error(self, keep: BoolArray, load: Load) -> float:
         """Return the standard error of a mask's quality."""
-        worth = self._worth(keep, load)
-        share = float(worth.sum()) / max(float(self.value.sum()), 1e-300)
-        return _deviation(worth - share * self.value)
+        value = self._value_at(keep, load)
+        worth = value * self._processed(keep, load)
+        share = float(worth.sum()) / max(float(value.sum()), 1e-300)
+        return _deviation(worth - share * value)
 
-    def _worth(self, keep: BoolArray, load: Load) -> FloatArray:
-        """Return what each tuple contributes."""
+    def _value_at(self, keep: BoolArray, load: Load) -> FloatArray:
+        """Return what each tuple is worth where a mask leads: QoS lines have other slopes there."""
+        asked = self.queries
+        if not asked.bends.at.size:
+            return self.value
+        slopes = asked.bends.slopes(self.completeness(keep, load), asked.slope)
+        return self._valued(slopes, len(keep))
+
+    def _valued(self, slope: FloatArray, rows: int) -> FloatArray:
+        part = self.queries.weight * slope / np.maximum(self.matches, 1.0)
+        return self.index.add_up(self.queries, part[self.queries.owner], rows)
+
+    def _processed(self, keep: BoolArray, load: Load) -> FloatArray:
+        """Return which part of each tuple is processed."""
         passed = float(keep.mean())
-        processed = min(1.0, float(np.mean(load)) / passed) if passed > 0 else 1.0
-        return np.asarray(self.value * keep * processed)
+        return np.asarray(keep * (min(1.0, float(np.mean(load)) / passed) if passed > 0 else 1.0))
 
 
 def _deviation(gain: FloatArray) -> float:

@@ -37,20 +37,29 @@ from planning.arrays import (
 )
 from planning.errors import StatisticsError
 from planning.families import Definition
+from planning.query_files import written_queries
 from planning.sifter import codec, queries
 from planning.sifter.lookup.kernels import mark_pinned
 from planning.sifter.model import LEAF, Partition, Pins, Space
 from planning.sifter.partitioners import divide
 from planning.sifter.queries import Queries
+from planning.sifter.queries.shares import Shares
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planning.sifter.parameters import Parameters
+    from planning.sifter.plan import Plan
 
 SEEN_WEIGHT = 0.5
 PRIOR_PER_REGION = 0.4
 """Tuples of prior per region; both values were chosen on workloads of the paper's generator."""
 PRIOR_PER_SHARE = 4.0
 """Tuples of prior, spread evenly in a region, for the share that a query has of it."""
+MOST_SHARES = 4_000_000
+"""Shares of queries that are kept; with more there are none."""
+Entries = tuple[IntArray, IntArray, FloatArray]
+
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +87,29 @@ class Statistics:
     sample_size: int  # |U|
     query_count: int  # |Q|
     pinned_fraction: float = 0.0  # of the stream, never dropped
+    shares: Shares | None = None  # of queries in regions, of what may be dropped
+
+    def completeness(self, drop_thresholds: FloatArray) -> FloatArray:
+        """Return the completeness to expect of every query, in the order they are written."""
+        return self.known_shares.completeness(drop_thresholds)
+
+    def by_query(
+        self, plan: Plan, definition: Definition[Parameters], loads: Sequence[float]
+    ) -> dict[str, FloatArray]:
+        """Return the completeness to expect of every query at loads, by its name."""
+        found = np.array([self.completeness(plan.at(load).drop_thresholds) for load in loads])
+        names = [e.get("name") or f"query {i}" for i, e in enumerate(written_queries(definition))]
+        return dict(zip(names, found.T, strict=True))
+
+    @property
+    def known_shares(self) -> Shares:
+        """The shares, which statistics of earlier releases, and very large ones, do not have."""
+        if self.shares is None:
+            raise StatisticsError(
+                "statistics must hold the queries' shares of the regions, got none; run the "
+                f"statistics stage again, or ask for fewer regions if there are > {MOST_SHARES}"
+            )
+        return self.shares
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -92,11 +124,16 @@ class Statistics:
             "sample_size": self.sample_size,
             "query_count": self.query_count,
             "pinned_fraction": self.pinned_fraction,
-        }
+        } | ({} if self.shares is None else {"shares": {
+            "start": self.shares.start.tolist(),
+            "region": self.shares.region.tolist(),
+            "part": self.shares.part.tolist(),
+        }})  # fmt: skip
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Statistics:
-        """Read the JSON form back."""
+        """Read the JSON form back; earlier releases kept no shares."""
+        shares = document.get("shares")
         return cls(
             partition=codec.read_partition(document["partition"], "sifter statistics"),
             counts=frozen_ints(document["counts"]),
@@ -108,7 +145,10 @@ class Statistics:
             sample_size=int(document["sample_size"]),
             query_count=int(document["query_count"]),
             pinned_fraction=float(document.get("pinned_fraction", 0.0)),
-        )
+            shares=None if shares is None else Shares(
+                frozen_ints(shares["start"]), frozen_ints(shares["region"]), frozen(shares["part"])
+            ),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,10 +217,17 @@ def assemble(
     frequency = counts.tuples / total
     known = sample if definition.parameters.calibrate else None
     if definition.parameters.calibrate:
-        qos, _, _ = consolidate(partition, frequency, asked, space.low, space.high, known)
+        qos, _, _, _ = consolidate(partition, frequency, asked, space.low, space.high, known)
         frequency = calibrated(counts.tuples, partition.seen, qos)
-    qos, queried, base = consolidate(partition, frequency, asked, space.low, space.high, known)
+    qos, queried, base, entries = consolidate(
+        partition, frequency, asked, space.low, space.high, known
+    )
     pinned = counts.pinned / np.maximum(counts.tuples, 1)  # share of each region's tuples
+    shares = None
+    if entries is not None:
+        query, region, part = entries
+        part = part * (1.0 - pinned[region])
+        shares = Shares.of(query, region, part, (asked.count, partition.regions))
     return Statistics(
         partition=partition,
         counts=frozen_ints(counts.tuples),
@@ -192,6 +239,7 @@ def assemble(
         sample_size=len(sample),
         query_count=asked.count,
         pinned_fraction=sorted_sum(frequency * pinned),
+        shares=shares,
     )
 
 
@@ -216,8 +264,10 @@ def consolidate(
     low: FloatArray,
     high: FloatArray,
     sample: FloatArray | None = None,
-) -> tuple[FloatArray, BoolArray, float]:
-    """Return A(S_i) and whether any query intersects S_i, region by region, and B.
+) -> tuple[FloatArray, BoolArray, float, Entries | None]:
+    """Return A(S_i) and whether any query intersects S_i, region by region; B; and the shares.
+
+    Shares are query, region and C(q, S_i), box by box; None if there are very many.
 
     One query across the middle of [0, 1), two regions of equal size, alpha = 1. With sample points
     its share of a region is what it has of them, and ``PRIOR_PER_SHARE`` points spread evenly.
@@ -225,9 +275,10 @@ def consolidate(
     >>> from planning.sifter.queries import boxes
     >>> halves = Partition.from_nested((0, 0.5, None, None))
     >>> one = boxes(np.array([[0.4]]), np.array([[0.6]]))
-    >>> qos, _, base = consolidate(halves, np.array([0.25, 0.75]), one, np.zeros(1), np.ones(1))
-    >>> qos.round(12).tolist(), base
-    ([0.25, 0.75], 0.0)
+    >>> sizes = np.array([0.25, 0.75])
+    >>> qos, _, base, shares = consolidate(halves, sizes, one, np.zeros(1), np.ones(1))
+    >>> qos.round(12).tolist(), base, shares[2].round(12).tolist()
+    ([0.25, 0.75], 0.0, [0.25, 0.75])
     """
     region_low, region_high = partition.bounds(low, high)
     points = partition.arranged(np.empty((0, len(low))) if sample is None else sample)
@@ -237,13 +288,14 @@ def consolidate(
     qos = np.zeros(partition.regions)
     queried = np.zeros(partition.regions, dtype=np.bool_)
     expected = np.zeros(asked.count)
-    _share_out(
+    query, place, part, found = _share_out(
         partition.dimension, partition.cut, partition.right, partition.leaf,
         region_low, region_high, np.ascontiguousarray(frequency, dtype=np.float64), points, start,
         asked.low, asked.high, asked.owner, asked.coefficient, expected, qos, queried,
     )  # fmt: skip
     without_data = sorted_sum(asked.coefficient[expected <= 0.0])
-    return qos, queried, asked.base_qos + without_data
+    shares = (query, place, part) if found <= MOST_SHARES else None
+    return qos, queried, asked.base_qos + without_data, shares
 
 
 @njit(cache=True)
@@ -251,10 +303,18 @@ def _share_out(
     dimension: Any, cut: Any, right: Any, leaf: Any, region_low: Any, region_high: Any,
     frequency: Any, points: Any, start: Any, box_low: Any, box_high: Any, owner: Any,
     coefficient: Any, expected: Any, qos: Any, queried: Any,
-) -> None:  # fmt: skip
-    """Estimate each query's data, then give each region its share of it, by descent."""
+) -> Any:  # fmt: skip
+    """Estimate each query's data, then give each region its share of it, by descent.
+
+    Returns the shares: queries, regions and parts, unless there are more than ``MOST_SHARES``.
+    """
     stack = np.empty(dimension.size + 1, np.int64)
+    found = known = 0
+    queries, regions, parts = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     for second in range(2):
+        if second == 1 and found <= MOST_SHARES:
+            queries, regions = np.empty(found, np.int64), np.empty(found, np.int64)
+            parts = np.empty(found)
         for box in range(box_low.shape[0]):
             query = owner[box]
             if second == 1 and expected[query] <= 0.0:
@@ -281,8 +341,14 @@ def _share_out(
                 if second == 0:
                     expected[query] += share
                     queried[region] = True
+                    found += 1
                 else:
-                    qos[region] += coefficient[query] * (share / expected[query])
+                    share /= expected[query]
+                    qos[region] += coefficient[query] * share
+                    if parts.size:
+                        queries[known], regions[known], parts[known] = query, region, share
+                        known += 1
+    return queries[:known], regions[:known], parts[:known], found
 
 
 @njit(cache=True)

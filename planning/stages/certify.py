@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from upath import UPath
 
 from planning import families
-from planning.artifacts import Certificate, Store
+from planning.artifacts import Certificate, Manifest, Store
 from planning.certifying import NOT_CERTIFIED, Contradiction
 from planning.certifying import certify as checked
 from planning.errors import PlanningError
@@ -92,6 +93,16 @@ def repeat(
     """
     published = store.load(stream, version)
     manifest = published.manifest
+    with made_from(store, manifest) as (statistics, definition):
+        limit = definition.gate.certificate_s if limit_s is None else limit_s
+        status = manifest.solver_status
+        found = certificate(published.plan, statistics, definition, status, limit)
+    return manifest.version, msgspec.convert(found, Certificate)
+
+
+@contextmanager
+def made_from(store: Store, manifest: Manifest) -> Iterator[tuple[Statistics, StreamDefinition]]:
+    """Yield the statistics and the definition that a version was made from, as they were kept."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(UPath(Path(folder)))
         for name in ("definition", "statistics"):
@@ -99,17 +110,13 @@ def repeat(
         if "queries" in manifest.inputs:
             file = run.read("definition")["definition"]["queries"]["file"]
             run.put(run.queries(file), store.input(manifest, "queries"))
-        definition = run.definition()
         room = families.family(manifest.family).room("statistics")
         try:
             statistics = room.Statistics.from_document(run.read("statistics"))
         except (LookupError, TypeError, ValueError) as error:
             raise PlanningError(
-                f"the statistics of version {manifest.version} of {stream} cannot be read by this "
-                f"release ({type(error).__name__}: {error}); verify it with Headgate "
+                f"the statistics of version {manifest.version} of {manifest.stream} cannot be read "
+                f"by this release ({type(error).__name__}: {error}); verify it with Headgate "
                 f"{manifest.planning_version}, or plan again"
             ) from error
-        limit = definition.gate.certificate_s if limit_s is None else limit_s
-        status = manifest.solver_status
-        found = certificate(published.plan, statistics, definition, status, limit)
-    return manifest.version, msgspec.convert(found, Certificate)
+        yield statistics, run.definition()

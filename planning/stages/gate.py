@@ -4,6 +4,10 @@ The candidate sheds samples that it has not seen, through the code that nodes ru
 several sizes, at every load that the definition names and while the load changes. So does the
 published plan. At each of them it must keep its budget and do no worse than the published plan,
 random dropping, and the family's simple alternatives.
+
+Guarantees come before quality, and alternatives do not regard them. So a plan with guarantees may
+do worse than an alternative, as far as it said; and is compared with a published plan only if that
+one keeps the same guarantees.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from planning import families
 from planning.arrays import Columns
 from planning.artifacts.predicting import MARGIN
 from planning.errors import NoPlan, PlanningError, StoreError
-from planning.families import Outcome
+from planning.families import Outcome, Plan
+from planning.guarantees import Guarantees
 from planning.home import Home
 from planning.rehearsal import Load, changing
 from planning.samples import read_columns
@@ -55,15 +60,17 @@ def gate(home: Home, run: Run, *, force: bool = False) -> dict[str, Any]:
     evaluate = families.family(definition.family).room("simulate").evaluate
     samples = read_columns(run.holdout, definition.sample_columns)
     loads: list[Load] = [*definition.gate.loads, changing(definition.gate.loads)]
-    outcomes = evaluate(candidate(run), samples, definition, loads)
-    in_force = _published(home, definition, samples, loads)
-    refusal = _refusal(definition, outcomes, in_force)
+    plan = candidate(run)
+    outcomes = evaluate(plan, samples, definition, loads)
+    in_force = _published(home, definition, samples, loads, _terms(plan))
+    costs = _costs(outcomes, definition.gate.tolerance) if _terms(plan) else {}
+    refusal = _refusal(definition, outcomes, in_force, set(costs))
     reason = refusal or in_force.note or _gain(outcomes, in_force)
     verdict = {
         "decision": "refuse" if refusal and not force else "publish",
         "reason": f"forced although {refusal}" if refusal and force else reason,
         "outcomes": [asdict(o) for o in outcomes],
-        "warnings": [*warnings_of(run), *_doubts(outcomes)],
+        "warnings": [*warnings_of(run), *costs.values(), *_doubts(outcomes)],
         "published_version": in_force.version,
         "published_outcomes": [asdict(o) for o in in_force.outcomes],
     }
@@ -119,8 +126,18 @@ class _InForce:
     note: str = ""
 
 
+def _terms(plan: Plan) -> list[tuple[str, str, float, int]]:
+    """Return what a plan guarantees."""
+    kept = plan.guarantees if isinstance(plan, Guarantees) else ()
+    return sorted((g.name, g.limit, g.value, g.priority) for g in kept)
+
+
 def _published(
-    home: Home, definition: StreamDefinition, samples: Columns, loads: Sequence[Load]
+    home: Home,
+    definition: StreamDefinition,
+    samples: Columns,
+    loads: Sequence[Load],
+    terms: list[tuple[str, str, float, int]],
 ) -> _InForce:
     """Try the published plan, if there is one that can be compared with the candidate.
 
@@ -132,6 +149,8 @@ def _published(
         version, family = published.manifest.version, published.manifest.family
         if family != definition.family:
             return _InForce(version, note=f"it replaces version {version}, a plan of {family}")
+        if _terms(published.plan) != terms:
+            return _InForce(version, note=f"version {version} keeps other guarantees")
         evaluate = families.family(family).room("simulate").evaluate
         outcomes = evaluate(published.plan, samples, definition, loads)
         return _InForce(version, tuple(outcomes))
@@ -143,8 +162,26 @@ def _published(
         return _InForce(version, note=f"the published plan cannot be compared: {error}")
 
 
+def _costs(outcomes: Sequence[Outcome], tolerance: float) -> dict[str, str]:
+    """Return where guarantees cost more quality than alternatives lose, if the plan said so."""
+    found = {}
+    for outcome in outcomes:
+        name, quality = outcome.strongest
+        said = outcome.predicted_quality - MODEL - SIGMAS * outcome.error
+        if _worse(outcome, 1.0 - quality, tolerance) and outcome.quality >= said:
+            found[_at(outcome)] = (
+                f"{_at(outcome)} its guarantees cost quality: {outcome.quality:.3f} on held-out "
+                f"samples, {name}, which does not regard them, has {quality:.3f}; ask for less, or "
+                "plan for more capacity"
+            )
+    return found
+
+
 def _refusal(
-    definition: StreamDefinition, outcomes: Sequence[Outcome], in_force: _InForce
+    definition: StreamDefinition,
+    outcomes: Sequence[Outcome],
+    in_force: _InForce,
+    paid: set[str],
 ) -> str:
     tolerance = definition.gate.tolerance
     if not any(outcome.quality > 0.0 for outcome in outcomes):
@@ -158,7 +195,7 @@ def _refusal(
             )
     for outcome in outcomes:
         name, quality = outcome.strongest
-        if _worse(outcome, 1.0 - quality, tolerance):
+        if _worse(outcome, 1.0 - quality, tolerance) and _at(outcome) not in paid:
             return (
                 f"{_at(outcome)} it loses {1 - outcome.quality:.4f} on held-out samples, {name} "
                 f"only {1 - quality:.4f}"

@@ -66,6 +66,7 @@ class StreamView:
     certificate: str = ""
     checks: assurances.Table = ([], [])
     guarantees: assurances.Table = ([], [])
+    queries: assurances.Table = ([], [])
     kept: list[list[str]] = field(default_factory=list)  # per guarantee, over the curve's loads
 
     @property
@@ -128,6 +129,7 @@ def stream_view(home: Home, stream: str, planned: PlannedStream | None) -> Strea
         certificate=assurances.certificate(row.manifest) if row.manifest else "",
         checks=assurances.checks(row.manifest) if row.manifest else ([], []),
         guarantees=assurances.table(assurances.guarantees(published)) if published else ([], []),
+        queries=assurances.queries(home.store(), published) if published else ([], []),
         kept=kept(published) if published else [],
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from planning.arrays import FloatArray, frozen, frozen_ints
 from planning.attributes import path
 from planning.attributes.kernels import HEADROOM
 from planning.attributes.path import Frontier, Part
-from planning.attributes.plan import NEVER, PERIODIC, Stream, promised
+from planning.attributes.plan import MORE_TURNS, NEVER, PERIODIC, WAITING, Stream, promised
 from planning.attributes.statistics import AttributeProfile, Statistics, StreamProfile, window_of
 from planning.attributes.statistics.sums import BANDS
 from planning.errors import StatisticsError
@@ -25,8 +25,10 @@ from planning.errors import StatisticsError
 if TYPE_CHECKING:
     from planning.attributes.parameters import Limit, Parameters
 
+T = TypeVar("T")
 RATE_UNITS = 4096  # measured rates are rounded up to this fraction of a report
 THINNINGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
+CAP_SLACK = 1e-9  # of an excess
 MARGIN = 1.1  # what waiting for room in a window adds to the error of dead bands, on streams tried
 
 
@@ -35,7 +37,8 @@ class Menu:
     """The options every attribute has: a sending period and a dead band each.
 
     Option 0 is always "sent with every tuple". ``units`` divides the bytes of a report so that
-    every option's cost is a whole number.
+    every option's cost is a whole number. Dead bands come once with the refresh as their period,
+    and again for every guaranteed age below it, less what a value may wait for room.
     """
 
     period: tuple[int, ...]
@@ -48,33 +51,35 @@ class Menu:
         """Return the indices of the options without a dead band."""
         return range(sum(band == PERIODIC for band in self.band))
 
-    def within(self, thinning: int) -> list[int]:
+    def banded(self, period: int) -> tuple[int, ...]:
+        """Return the indices of the options with a dead band and a period."""
+        first = len(self.periodic())
+        return tuple(o for o in range(first, len(self.band)) if self.period[o] == period)
+
+    def within(self, thinning: int) -> tuple[int, ...]:
         """Return the options that keep the promised refresh when tuples are thinned.
 
         Tuples that are thinned beyond it carry everything.
         """
-        return [
+        return tuple(
             o
             for o in self.periodic()
             if o == 0 or not self.refresh or 0 < self.period[o] * thinning <= self.refresh
-        ]
+        )
 
-    def price(
-        self, option: int, attribute: AttributeProfile, size: int, thinning: int
-    ) -> tuple[int, int, float]:
-        """Return how often an option sends, its bytes per sent tuple, in units, and its error.
+    def price(self, option: int, attribute: AttributeProfile, thinning: int) -> tuple[int, float]:
+        """Return how often an option sends, in units per sent tuple, and its error.
 
         Only every ``thinning``-th tuple is sent.
         """
         period = self.period[option]
         if self.band[option] == PERIODIC:
             rate = self.units // period if period else 0
-            return rate, size * rate, attribute.hold_error(period * thinning)
-        band = option - len(self.periodic())
+            return rate, attribute.hold_error(period * thinning)
+        band = (option - len(self.periodic())) % len(BANDS)
         rate = math.ceil(float(attribute.band_rate[band]) * self.units - 1e-9)
-        rate = min(self.units, rate)
         error = float(attribute.band_error[band])
-        return rate, size * rate, max(error, min(MARGIN * error, 1.0))
+        return min(self.units, rate), max(error, min(MARGIN * error, 1.0))
 
 
 class Mode(NamedTuple):
@@ -85,9 +90,19 @@ class Mode(NamedTuple):
     """
 
     thinning: int
-    options: Sequence[int]
+    options: tuple[int, ...]
     always: float = 1.0
     each: float = 0.0
+
+
+class Table(NamedTuple):
+    """A mode with the options of every attribute that may be shed, and what each of them means."""
+
+    mode: Mode
+    menus: tuple[tuple[int, ...], ...]
+    costs: tuple[tuple[int, ...], ...]  # bytes per sent tuple, in units
+    losses: tuple[tuple[float, ...], ...]
+    excess: tuple[tuple[float, ...], ...]  # beyond what is guaranteed, as a part of it
 
 
 def menu_of(parameters: Parameters) -> Menu:
@@ -106,8 +121,9 @@ def menu_of(parameters: Parameters) -> Menu:
     units = math.lcm(*(k for k in periods if k))
     bands = (PERIODIC,) * len(periods)
     if parameters.method == "on_change":
-        periods += (refresh,) * len(BANDS)
-        bands += BANDS
+        for age in (refresh, *(age - WAITING for age in parameters.young_ages)):
+            periods += (age,) * len(BANDS)
+            bands += BANDS
         units *= -(-RATE_UNITS // units)
     return Menu(periods, bands, units, refresh)
 
@@ -126,48 +142,31 @@ class Source:
 
     def best(self) -> Part:
         """Return the undominated points over all modes of the menu, each solved exactly."""
-        solved = [self.solved(mode, self.menus(mode)) for mode in self.modes()]
-        return path.stacked(solved).undominated()
+        return path.stacked([self.solved(table) for table in self.tables()]).undominated()
 
-    def solved(self, mode: Mode, menus: Sequence[Sequence[int]]) -> Part:
-        """Return the exact frontier of a mode, over some of each attribute's options."""
-        costs, losses = self.table(mode, menus)
-        frontier = path.solve(costs, losses)
-        if self.stream.header_bytes and all(menu[0] == 0 for menu in menus):
+    def solved(self, table: Table) -> Part:
+        """Return the exact frontier of a mode."""
+        frontier = path.solve(table.costs, table.losses)
+        if self.stream.header_bytes and all(menu[0] == 0 for menu in table.menus):
             # Whole tuples save the header, whatever else loses as little.
             frontier = Frontier(
-                np.append(frontier.weight, sum(cost[0] for cost in costs)),
-                np.append(frontier.loss, sum(loss[0] for loss in losses)),
-                np.vstack([frontier.choice, np.zeros(len(menus), dtype=np.uint8)]),
+                np.append(frontier.weight, sum(cost[0] for cost in table.costs)),
+                np.append(frontier.loss, sum(loss[0] for loss in table.losses)),
+                np.vstack([frontier.choice, np.zeros(len(table.menus), dtype=np.uint8)]),
                 frontier.exact,
             )
-        return self.part(frontier, mode, menus)
+        return self.part(frontier, table)
 
-    def menus(self, mode: Mode) -> list[Sequence[int]]:
-        """Return the options of every attribute that may be shed.
-
-        A dead band promises no age below the refresh, so what must be younger may also be sent by
-        the clock.
-        """
-        banded = self.menu.band[mode.options[0]] != PERIODIC
-        young = [*self.menu.periodic(), *mode.options] if banded else mode.options
-        return [
-            young if j in self.limits and self.limits[j].max_age else mode.options
-            for j in self.stream.items
-        ]
-
-    def excess(self, mode: Mode, item: int, option: int) -> float:
-        """Return by how much an option breaks what is guaranteed, as a part of it; 0: it does not.
-
-        The larger excess counts where both the age and the error are limited.
-        """
-        j = int(self.stream.items[item])
-        limit = self.limits[j]
-        period, band = self.menu.period[option] * mode.thinning, self.menu.band[option]
-        scale = self.profile.attributes[j].scale
-        asked = limit.asked().items()
-        over = (promised(name, value, period, band, scale) / value for name, value in asked)
-        return max(0.0, *(ratio - 1.0 for ratio in over))
+    def cheapest(self, table: Table) -> Part:
+        """Return the point of a mode that takes the fewest bytes."""
+        fewest = [int(np.lexsort(pair)[0]) for pair in zip(table.losses, table.costs, strict=True)]
+        rows = np.array([fewest, [0] * len(fewest)], dtype=np.uint8)
+        weight, loss = (
+            [sum(of[o] for of, o in zip(values, row, strict=True)) for row in rows]
+            for values in (table.costs, table.losses)
+        )
+        part = self.part(Frontier(np.array(weight, np.int64), np.array(loss), rows), table)
+        return part.take(np.argsort(part.ratio, kind="stable")[:1])
 
     def modes(self) -> list[Mode]:
         """Return the modes: every thinning, and dead bands.
@@ -176,33 +175,97 @@ class Source:
         it is a concave function of the values due, so a few of the lines that bound it from above
         are enough.
         """
-        menu, periodic = self.menu, len(self.menu.periodic())
+        menu = self.menu
         modes = [Mode(n, menu.within(n)) for n in menu.thinnings]
-        bands = range(periodic, len(menu.period))
-        if bands:
+        if len(menu.periodic()) < len(menu.period):
             due = [self.profile.attributes[j].band_rate for j in self.stream.items]
-            values = np.sum(due, axis=0) if due else np.zeros(len(bands))
+            values = np.sum(due, axis=0) if due else np.zeros(len(BANDS))
             tuples = self.profile.band_tuples
             lines = path.lines_above(values, tuples if len(tuples) else np.minimum(values, 1.0))
+            bands = menu.banded(menu.refresh)
             modes += [Mode(1, bands, always, each) for always, each in lines]
         return modes
 
-    def table(
-        self, mode: Mode, menus: Sequence[Sequence[int]]
-    ) -> tuple[list[list[int]], list[list[float]]]:
-        """Return (costs in units, losses) of some options of every attribute that may be shed.
+    def tables(self) -> list[Table]:
+        """Return the modes with the options of every attribute that may be shed.
 
-        Where a tuple is sent because of a value, the value pays for the rest of the tuple.
+        Where dead bands are in force, what must be younger than the refresh may have a shorter
+        period as well, with or without a band.
         """
-        rest = mode.each * (self.stream.kept_bytes + self.stream.header_bytes)
-        costs, losses = [], []
-        for j, menu in zip(self.stream.items, menus, strict=True):
-            attribute, size = self.profile.attributes[j], int(self.stream.sizes[j])
-            share = self.stream.share * float(self.weight[j])
-            priced = [self.menu.price(o, attribute, size, mode.thinning) for o in menu]
-            costs.append([cost + math.ceil(rest * rate - 1e-9) for rate, cost, _ in priced])
-            losses.append([share * error for *_, error in priced])
-        return costs, losses
+        tables = []
+        for mode in self.modes():
+            banded = self.menu.band[mode.options[0]] != PERIODIC
+            menus, priced = [], []
+            for j in self.stream.items.tolist():
+                menu = mode.options
+                age = self.limits[j].max_age if j in self.limits else None
+                if banded and age:
+                    menu = (*self.menu.periodic(), *menu)
+                    menu += self.menu.banded(age - WAITING)
+                menus.append(menu)
+                priced.append([self.priced(mode, banded, j, o) for o in menu])
+            table = Table(
+                mode,
+                tuple(menus),
+                tuple(tuple(cost for cost, _, _ in item) for item in priced),
+                tuple(tuple(loss for _, loss, _ in item) for item in priced),
+                tuple(tuple(excess for _, _, excess in item) for item in priced),
+            )
+            tables.append(table)
+        return tables
+
+    def priced(self, mode: Mode, banded: bool, j: int, option: int) -> tuple[int, float, float]:
+        """Return an option's cost in units, its loss, and its excess.
+
+        Where a tuple is sent because of a value, the value pays for the rest of the tuple. What is
+        guaranteed has room for more turns in a window than its share.
+        """
+        attribute, size = self.profile.attributes[j], int(self.stream.sizes[j])
+        rest = self.stream.kept_bytes + self.stream.header_bytes
+        period, units = self.menu.period[option], self.menu.units
+        rate, error = self.menu.price(option, attribute, mode.thinning)
+        clocked = 0
+        if j in self.limits and option:
+            share = MORE_TURNS * mode.thinning / self.window
+            if self.limits[j].max_age and period:
+                share += 1.0 / period
+                rate = rate if self.menu.band[option] != PERIODIC else 0
+            clocked = math.ceil(min(1.0, share) * units - 1e-9)
+        cost = size * min(units, rate + clocked) + math.ceil(mode.each * rest * rate - 1e-9)
+        cost += rest * (clocked if option else units) if banded else 0
+        loss = self.stream.share * float(self.weight[j]) * error
+        return cost, loss, self.excess(mode.thinning, j, option)
+
+    def excess(self, thinning: int, j: int, option: int) -> float:
+        """Return by how much an option breaks what is guaranteed, as a part of it; 0: it does not.
+
+        The larger excess counts where both the age and the error are limited.
+        """
+        if j not in self.limits:
+            return 0.0
+        period, band = self.menu.period[option] * thinning, self.menu.band[option]
+        scale = float(self.stream.scale[j])
+        over = (
+            promised(name, value, period, band, scale) / value - 1.0
+            for name, value in self.limits[j].asked().items()
+        )
+        return max(0.0, *over)
+
+    def within(self, table: Table, caps: Mapping[int, float]) -> Table | None:
+        """Return a mode with the options whose excess is within the cap of their priority."""
+        chosen = []
+        for j, excess in zip(self.stream.items.tolist(), table.excess, strict=True):
+            cap = caps.get(self.limits[j].priority, np.inf) if j in self.limits else np.inf
+            chosen.append([o for o, over in enumerate(excess) if over <= cap + CAP_SLACK])
+        if not all(chosen):
+            return None
+        return Table(
+            table.mode,
+            _some(table.menus, chosen),
+            _some(table.costs, chosen),
+            _some(table.losses, chosen),
+            _some(table.excess, chosen),
+        )
 
     def kept_loss(self, thinning: int) -> float:
         """Return what thinning loses of the attributes that are in every sent tuple."""
@@ -219,10 +282,10 @@ class Source:
         tuples = self.window / mode.thinning
         return (tuples + 1.0 if tuples > 1.0 else 1.0) / self.window
 
-    def part(self, frontier: Frontier, mode: Mode, menus: Sequence[Sequence[int]]) -> Part:
+    def part(self, frontier: Frontier, table: Table) -> Part:
         """Return a mode's frontier as shares of the channel: ratios of bytes, and losses."""
-        choice = frontier.choice.copy()
-        for item, menu in enumerate(menus):
+        mode, choice = table.mode, frontier.choice.copy()
+        for item, menu in enumerate(table.menus):
             choice[:, item] = np.array(menu, dtype=np.uint8)[frontier.choice[:, item]]
         # A tuple with everything in it needs no header.
         rest = self.stream.kept_bytes + choice.any(axis=1) * self.stream.header_bytes
@@ -236,6 +299,13 @@ class Source:
             np.full((len(choice), 1), mode.thinning, dtype=np.int64),
             frontier.exact,
         )
+
+
+def _some(
+    items: Sequence[Sequence[T]], chosen: Sequence[Sequence[int]]
+) -> tuple[tuple[T, ...], ...]:
+    """Return the chosen options of every item."""
+    return tuple(tuple(of[o] for o in some) for of, some in zip(items, chosen, strict=True))
 
 
 def sources_of(statistics: Statistics, parameters: Parameters) -> list[Source]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from planning.attributes.path import Frontier, Part
 
 if TYPE_CHECKING:
-    from planning.attributes.planner import Source
+    from planning.attributes.planner.menu import Source
 
 
 def shedding_order(deviations: ArrayLike) -> tuple[int, ...]:
@@ -27,8 +27,7 @@ def shedding_order(deviations: ArrayLike) -> tuple[int, ...]:
 
 def nested_schemes(source: Source) -> Part:
     """Return the paper's nested schemes: attributes shed one by one, least deviation first."""
-    (mode,) = source.modes()
-    costs, losses = source.table(mode)
+    (table,) = source.tables()
     items = source.stream.items
     order = shedding_order([source.profile.attributes[j].deviation for j in items])
     shed = np.zeros((len(items) + 1, len(items)), dtype=np.uint8)
@@ -36,7 +35,7 @@ def nested_schemes(source: Source) -> Part:
         shed[step + 1 :, item] = 1
     shed = shed[::-1]
     columns = np.arange(len(items))
-    table = (len(items), len(mode.options))
-    weight = np.array(costs, dtype=np.int64).reshape(table)[columns, shed].sum(axis=1)
-    loss = np.array(losses, dtype=np.float64).reshape(table)[columns, shed].sum(axis=1)
-    return source.part(Frontier(weight, loss, shed), mode)
+    shape = (len(items), len(table.mode.options))
+    weight = np.array(table.costs, dtype=np.int64).reshape(shape)[columns, shed].sum(axis=1)
+    loss = np.array(table.losses, dtype=np.float64).reshape(shape)[columns, shed].sum(axis=1)
+    return source.part(Frontier(weight, loss, shed), table)

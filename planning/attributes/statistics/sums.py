@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planning.arrays import BoolArray, FloatArray, IntArray
-from planning.attributes import kernels
+from planning.attributes.statistics import loops
 
 BLOCK_REPORTS = 65_536
 LAGS = (*range(1, 25), 30, 36, 48, 72, 96, 120, 168)
@@ -59,7 +59,7 @@ class Spread:
 def spread(values: FloatArray, numeric: BoolArray, lags: Sequence[int]) -> Spread:
     """Return the partial sums of one block of one entity's reports, in order."""
     n, m = values.shape
-    lag_squares, lag_mismatches = kernels.lag_sums(values, numeric, np.array(lags, dtype=np.int64))
+    lag_squares, lag_mismatches = loops.lag_sums(values, numeric, np.array(lags, dtype=np.int64))
     differing = np.zeros(m)
     squares = np.zeros(m)
     present = (~np.isnan(values)).sum(axis=0)
@@ -115,7 +115,7 @@ def band_sums(
 
     The last column of a matrix with one row per band is the tuples.
     """
-    sent, error, tuples = kernels.dead_band_sums(
+    sent, error, tuples = loops.dead_band_sums(
         block, numeric, role, scale, np.array(BANDS), refresh
     )
     return np.column_stack([sent, error, tuples])

@@ -35,6 +35,8 @@ INEXACT = 3
 SOUND = 1e-9
 """How far a certificate may be off: of a server's capacity, or of the terms of a reduced cost."""
 TIE = 1e-13
+DOUBTFUL = 1e-10
+"""Reduced costs that may be rounding after many pivots, and are looked at in a new tableau."""
 EPSILON = 2.0**-52
 
 
@@ -291,11 +293,12 @@ def refine(problem: Problem, state: Basis, rates: FloatArray, out: FloatArray) -
 
 
 @inner
-def certified(problem: Problem, state: Basis) -> bool:
+def certified(problem: Problem, state: Basis, doubtful: float) -> bool:
     """Whether the basis is dual feasible by the original data; the tie-break does not count.
 
     The tableau's own cost rows are the result of all pivots so far. From them only the prices of
-    the rows are taken; what these make of the original columns shows whether they are right.
+    the rows are taken; what these make of the original columns shows whether they are right. A
+    reduced cost up to ``doubtful`` may be none: later levels must not be negative there.
     """
     _, cost, _, nonbasic, flipped = state
     rows, columns, levels = problem.tableau.shape[0], cost.shape[1], cost.shape[0] - 1
@@ -305,7 +308,7 @@ def certified(problem: Problem, state: Basis) -> bool:
         for level in range(levels if nonbasic[j] >= columns else 0):
             if cost[level, j] < -SOUND:
                 return False
-            if cost[level, j] > TIE:
+            if cost[level, j] > max(TIE, doubtful):
                 break
     for j in range(columns):
         for level in range(levels):
@@ -321,7 +324,7 @@ def certified(problem: Problem, state: Basis) -> bool:
                 value = -value
             if value < -slack or (place[j] < 0 and value > slack):
                 return False
-            if place[j] >= 0 and abs(value) > TIE * terms:
+            if place[j] >= 0 and abs(value) > max(TIE * terms, doubtful):
                 break  # later levels only matter where earlier ones tie
     return True
 
@@ -353,7 +356,7 @@ def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out:
     status = STALLED
     for attempt in range(4):
         if attempt == 2 or (
-            attempt > 0 and (not rebuild(problem, state) or not certified(problem, state))
+            attempt > 0 and (not rebuild(problem, state) or not certified(problem, state, 0.0))
         ):
             start(problem, state)
         if attempt > 0:
@@ -363,7 +366,7 @@ def solve(problem: Problem, state: Basis, age: IntArray, rates: FloatArray, out:
         if status != OPTIMAL or (attempt == 0 and age[0] > REFRESH):
             continue
         status = INEXACT
-        if pivots == 0 or certified(problem, state):
+        if pivots == 0 or certified(problem, state, DOUBTFUL if attempt == 0 else 0.0):
             values(state, problem.upper, rates, out)
             for _ in range(3):
                 if refine(problem, state, rates, out) <= SOUND and feasible(problem, rates, out):

@@ -314,7 +314,8 @@ def _rows(
         if first[k]:
             upper[k, 1:] = arrivals[k, :inputs]
             bounded[k] = 1
-    groups = [shares[kept], np.ones(len(wanted)), *np.ones((len(asking), 1))]
+    missing = shares[kept] / shares[kept].max(initial=0.0) if kept else shares[kept]
+    groups = [missing, np.ones(len(wanted)), *np.ones((len(asking), 1))]
     return tableau, _cost(network, out[:, inputs:], groups), upper, bounded
 
 

@@ -59,7 +59,11 @@ class WarmSimplex:
 
     def dropped(self, rates: FloatArray) -> FloatArray:
         """Return the dropped rate per location, in units of the program's ``scale``."""
-        out = np.empty((len(rates), self._count))
+        return self.variables(rates)[:, : self._count]
+
+    def variables(self, rates: FloatArray) -> FloatArray:
+        """Return the dropped rate per location, and the shortfalls that the program counts."""
+        out = np.empty((len(rates), self.program.cost.shape[1]))
         if failed := _follow(self._memory, rates, out, False):
             raise PlanningError(
                 f"the optimum of network {self.program.network.name!r} must be certified at all "
@@ -173,7 +177,7 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
     for row in range(rates.shape[0]):
         vector, result = rates[row], out[row]
         if all_fit(raw_use, vector):
-            for a in range(count):
+            for a in range(result.shape[0]):
                 result[a] = 0.0
             continue
         status = solve(problem, state, age, vector, variables)
@@ -185,6 +189,6 @@ def _follow(memory: FloatArray, rates: FloatArray, out: FloatArray, as_fractions
         elif as_fractions:
             fractions(arrivals, vector, variables, result)
         else:
-            for a in range(count):
+            for a in range(result.shape[0]):
                 result[a] = variables[a]
     return failed

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,16 +177,21 @@ class Controller:
                 self.estimate.memory_s = self.memory_s
         if plan is not None:
             watched = min(0.5, self.monitor_fraction * self.drift.closeness)
-            density, fill = plan.density, plan.fill
+            density = plan.density
         else:
             watched = self._exploration()
             present = self.windows.extents_s[:, None, :] > 0
             density = np.where(present, self.estimate.density(), -1.0)
-            fill = partial(path.fill, path.rank(density))
         available = max(affordable, 0.0)
         full = min(watched, watched * available / total) if total > 0 else 0.0
         left = max(available - full * total, 0.0) / (1.0 - full)
-        take = fill(volumes, left)
+        if plan is not None:
+            take = plan.fill(volumes, left)
+        elif self.plan is not None and self.plan.guarantees:
+            # Every type keeps its share of the comparisons; which ones they are is learned.
+            take = path.within(density, volumes, self.plan.fill(volumes, left))
+        else:
+            take = path.fill(path.rank(density), volumes, left)
         load = available / total if total > 0 else 1.0
         return Decision(take, path.denser_side(density), full, load)
 

@@ -10,8 +10,9 @@ change    throttlers per level at one z: for nodes that hold levels
 
 Trees are range-coded (:mod:`planning.lira.codec.treecode`). Throttlers are indices into a table,
 sent first, of the values in use: breakpoints Δmin + k·c exactly, and the few others in units of
-(Δmax − Δmin)/65535, so that a decoded throttler differs from the plan's by at most half that. A
-``part`` or ``change`` names its frame by a tag of two bytes; nodes get the frame once.
+(Δmax − Δmin)/65535, so that a decoded throttler differs from the plan's by at most half that; with
+guarantees they are rounded down, so that none is exceeded. A ``part`` or ``change`` names its frame
+by a tag of two bytes; nodes get the frame once.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from planning.packing import Reader, packed
 if TYPE_CHECKING:
     from planning.lira.plan import Plan
 
-MAP, PART, CHANGE, LEVELS = 0x10, 0x20, 0x30, 0x01  # kinds; LEVELS is a flag
+MAP, PART, CHANGE = 0x10, 0x20, 0x30  # kinds
+LEVELS, ROUND = 0x01, 0x01  # flags: of maps and parts; of changes, whose steps go round the table
 HEADER = struct.Struct("<BH")  # kind, frame's tag
 FRAME = struct.Struct("<BHH")  # whether numbers are doubles, side, segments; then six numbers
 FRACTIONS = 65535
 RAW_BITS = 16
 LEVEL_BITS = 8
-MOST_EXTRAS = 64
+MOST_EXTRAS = 256
 BITMAP_CONTEXT, MORE_CONTEXT, RAW_CONTEXT = 0, 1, 2
 TABLE_CONTEXTS = 3
 
@@ -112,36 +114,42 @@ def decode_part(data: bytes, frame: Frame) -> Decoded:
 
 
 def encode_change(plan: Plan, load: float) -> bytes:
-    """Return what turns levels into throttlers at a new z; they never rise with the level."""
+    """Return what turns levels into throttlers at a new z.
+
+    Without guarantees they never rise with the level.
+    """
     by_level = plan.at(load).by_level
-    table, index = _table(plan.frame, by_level)
+    table, index = _table(plan, by_level)
     contexts, bits = _table_decisions(plan.frame, table)
-    # From the lowest level on: step down the table, or stay.
+    # From the lowest level on: step down the table, or stay. Levels of a guarantee begin anew.
     position = table.size - 1
     steps: list[int] = []
     for wanted in index.tolist():
-        steps += [1] * (position - wanted) + [0]
+        steps += [1] * ((position - wanted) % table.size) + [0]
         position = wanted
     contexts += [TABLE_CONTEXTS] * len(steps)
     body = rangecoder.encode(
         np.array(contexts, np.int32), np.array(bits + steps, np.uint8), TABLE_CONTEXTS + 1
     )
-    return HEADER.pack(CHANGE, frame_tag(plan.frame)) + bytes([by_level.size - 1]) + body
+    kind = CHANGE if plan.guaranteed is None else CHANGE | ROUND
+    return HEADER.pack(kind, frame_tag(plan.frame)) + bytes([by_level.size - 1]) + body
 
 
 def decode_change(data: bytes, frame: Frame) -> FloatArray:
     """Return the throttler of every level."""
     reader = Reader(data, "change of a lira map")
-    _flags(reader, CHANGE, frame)
+    flags = _flags(reader, CHANGE, frame)
     out = np.empty(reader.take(1)[0] + 1)
     steps = TreeReader(reader.rest(), TABLE_CONTEXTS + 1)
     table = _read_table(steps, frame)
     position = table.size - 1
     for level in range(out.size):
+        last = position - table.size if flags else -1
         while steps.bit(TABLE_CONTEXTS):
             position -= 1
-            if position < 0:
+            if position <= last:
                 raise ArtifactError("a change must stay inside its table; receive it again")
+        position %= table.size
         out[level] = table[position]
     return frozen(out)
 
@@ -169,9 +177,9 @@ def _body(plan: Plan, load: float | None, sent: NDArray[np.bool_] | None) -> tup
         decisions: list[int] = []
     else:
         used = plan.at(load).throttlers
-        table, _ = _table(plan.frame, used if sent is None else used[sent[plan.partition.places]])
+        table, _ = _table(plan, used if sent is None else used[sent[plan.partition.places]])
         contexts, decisions = _table_decisions(plan.frame, table)
-        values = np.searchsorted(table, _quantised(plan.frame, used)).astype(np.int64)
+        values = np.searchsorted(table, _quantised(plan, used)).astype(np.int64)
         values, bits = np.minimum(values, table.size - 1), _value_bits(table.size)
     where, what = tree_decisions(plan.partition, values, bits, sent)
     body = rangecoder.encode(
@@ -196,18 +204,19 @@ def _read_body(data: bytes, frame: Frame, flags: int, *, whole: bool) -> Decoded
     return Decoded(symbols, frozen(table[values]), False)
 
 
-def _quantised(frame: Frame, values: FloatArray) -> FloatArray:
+def _quantised(plan: Plan, values: FloatArray) -> FloatArray:
     """Return breakpoints as they are, anything else in whole units of (Δmax − Δmin)/65535."""
+    frame, whole = plan.frame, np.rint if plan.guaranteed is None else np.floor
     points = frame.thresholds
     nearest = points[np.abs(values[:, None] - points[None, :]).argmin(axis=1)]
     unit = (frame.high - frame.low) / FRACTIONS
-    rounded = frame.low + np.rint((values - frame.low) / unit) * unit
+    rounded = frame.low + whole((values - frame.low) / unit) * unit
     return np.where(np.abs(nearest - values) <= 1e-9 * frame.high, nearest, rounded)
 
 
-def _table(frame: Frame, values: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    table, index = np.unique(_quantised(frame, values), return_inverse=True)
-    if table.size > frame.segments + 1 + MOST_EXTRAS:
+def _table(plan: Plan, values: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
+    table, index = np.unique(_quantised(plan, values), return_inverse=True)
+    if table.size > plan.frame.segments + 1 + MOST_EXTRAS:
         raise ArtifactError(f"at most {MOST_EXTRAS} throttlers may lie off the breakpoints")
     return table, index.astype(np.int64)
 

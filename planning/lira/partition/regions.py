@@ -86,6 +86,31 @@ class Partition:
             symbols = [ACROSS if level % 2 == 0 else UPRIGHT, *symbols, *symbols]
         return cls.of(side, np.array(symbols, dtype=np.uint8))
 
+    def cut(self, kinds: NDArray[np.integer]) -> Partition:
+        """Halve regions until the cells of each are of one kind; ``kinds`` is ``[iy, ix]``.
+
+        >>> one = Partition.of(4, np.array([LEAF], np.uint8))
+        >>> kinds = np.array([[0, 0, 1, 1]] * 4)
+        >>> one.cut(kinds).rectangles.tolist()
+        [[0, 0, 2, 4], [2, 0, 2, 4]]
+        """
+        given, symbols = iter(self.symbols.tolist()), []
+        size = padded(self.side)
+        waiting = [(0, 0, size, size, True)]
+        while waiting:
+            x, y, w, h, known = waiting.pop()
+            symbol = next(given) if known else LEAF
+            if symbol == LEAF:
+                known, symbol = False, _way(kinds[y : y + h, x : x + w], w, h)
+            symbols.append(symbol)
+            if symbol == ACROSS:
+                w //= 2
+                waiting += [(x + w, y, w, h, known), (x, y, w, h, known)]
+            elif symbol == UPRIGHT:
+                h //= 2
+                waiting += [(x, y + h, w, h, known), (x, y, w, h, known)]
+        return Partition.of(self.side, np.array(symbols, dtype=np.uint8))
+
     @property
     def regions(self) -> int:
         """Number of regions."""
@@ -125,6 +150,23 @@ def grid_side(regions: int) -> int:
     if regions < 1:
         raise InvalidInput(f"regions must be at least 1, got {regions}")
     return 1 << max(0, int(np.floor(np.log2(FINENESS * np.sqrt(regions)) + 1e-12)))
+
+
+def _way(kinds: NDArray[np.integer], w: int, h: int) -> int:
+    """Return how to halve a rectangle of w × h cells with fewest mixed halves; LEAF if not mixed.
+
+    ``kinds`` are its cells that lie inside the grid.
+    """
+    if not _mixed(kinds):
+        return LEAF
+    middle, centre = w // 2, h // 2
+    across = _mixed(kinds[:, :middle]) + _mixed(kinds[:, middle:]) if w > 1 else 3
+    upright = _mixed(kinds[:centre]) + _mixed(kinds[centre:]) if h > 1 else 3
+    return ACROSS if (across, -w) <= (upright, -h) else UPRIGHT
+
+
+def _mixed(kinds: NDArray[np.integer]) -> bool:
+    return bool(kinds.size and (kinds != kinds.flat[0]).any())
 
 
 @njit(cache=True)

@@ -1,14 +1,15 @@
 """The queries Q as boxes: R(q), weight w, QoS slope alpha (Sections II-B and II-C).
 
 A query is one or more disjoint boxes and keeps one completeness over all of them. Weights are
-normalised to sum to 1; QoS is ``alpha * completeness + 1 - alpha``.
+normalised to sum to 1; QoS is ``alpha * completeness + 1 - alpha``, or a concave line of several
+pieces, whose alpha is its mean slope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from planning.errors import Mistake
 from planning.families import Definition
 from planning.query_files import FIELDS, written_queries
 from planning.sifter.model import Orders, Pins, Space
+from planning.sifter.queries.lines import Bends
 
 if TYPE_CHECKING:
+    from planning.sections import Tenant
     from planning.sifter.parameters import Parameters
 
 Box = tuple[FloatArray, FloatArray]
@@ -33,7 +36,8 @@ class Queries:
     high: FloatArray  # (boxes, d), exclusive
     owner: IntArray  # (boxes,) index of the query
     weight: FloatArray  # w_q, normalised
-    slope: FloatArray  # alpha_q
+    slope: FloatArray  # alpha_q; of a QoS line, its mean
+    bends: Bends = field(default_factory=lambda: Bends.of(()))
 
     @property
     def count(self) -> int:
@@ -115,7 +119,48 @@ def _runs(positions: list[int]) -> list[tuple[float, float]]:
 
 def of(definition: Definition[Parameters]) -> Queries:
     """Return the queries of a stream definition: inline ones first, then those of its file."""
-    return parse(written_queries(definition), Space.of(definition))
+    entries = weighed(written_queries(definition), definition.queries.tenants)
+    return parse(entries, Space.of(definition))
+
+
+def labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what people call written queries: their names, or else their places."""
+    return [f"query {entry.get('name') or index}" for index, entry in enumerate(entries)]
+
+
+def weighed(
+    entries: Sequence[dict[str, Any]], tenants: Mapping[str, Tenant]
+) -> list[dict[str, Any]]:
+    """Return the queries of a tenant with a weight of its own so that together they weigh that.
+
+    >>> from planning.sections import Tenant
+    >>> asked = [{"tenant": "a", "weight": 1}, {"tenant": "a", "weight": 3}, {"tenant": "b"}]
+    >>> [entry.get("weight") for entry in weighed(asked, {"a": Tenant(weight=2)})]
+    [0.5, 1.5, None]
+    """
+    parts = {name: tenant.weight for name, tenant in tenants.items() if tenant.weight is not None}
+    if not parts:
+        return list(entries)
+    weights = [
+        _non_negative(label, "weight", entry.get("weight", 1.0))
+        for label, entry in zip(labels(entries), entries, strict=True)
+    ]
+    sums = dict.fromkeys(parts, 0.0)
+    for entry, weight in zip(entries, weights, strict=True):
+        if entry.get("tenant") in sums:
+            sums[entry["tenant"]] += weight
+    for name, total in sums.items():
+        if total <= 0.0:
+            raise Mistake(
+                f"weights of tenant {name}", "0", "0 for all its queries",
+                "give at least one of them a weight > 0", verb="not all be",
+            )  # fmt: skip
+    return [
+        entry | {"weight": weight * parts[entry["tenant"]] / sums[entry["tenant"]]}
+        if entry.get("tenant") in parts
+        else entry
+        for entry, weight in zip(entries, weights, strict=True)
+    ]
 
 
 def pins_of(definition: Definition[Parameters]) -> Pins:
@@ -136,19 +181,25 @@ def parse(entries: Iterable[dict[str, Any]], space: Space) -> Queries:
     owner: list[int] = []
     weight: list[float] = []
     slope: list[float] = []
-    for index, entry in enumerate(entries):
-        label = f"query {entry.get('name') or index}"
+    lines: list[tuple[int, Any]] = []
+    entries = list(entries)
+    for index, (label, entry) in enumerate(zip(labels(entries), entries, strict=True)):
         unknown = sorted(set(entry) - FIELDS)
         if unknown:
             raise Mistake(f"{label}: fields", ", ".join(sorted(FIELDS)), ", ".join(unknown))
         weight.append(_non_negative(label, "weight", entry.get("weight", 1.0)))
-        slope.append(_non_negative(label, "qos_slope", entry.get("qos_slope", 1.0)))
+        corners = entry.get("qos")
+        given = 1.0 - corners[0][1] if corners else entry.get("qos_slope", 1.0)
+        slope.append(_non_negative(label, "qos_slope", given))
+        if corners:
+            lines.append((index, corners))
         for box_low, box_high in _boxes_of(entry, label, space):
             low.append(box_low)
             high.append(box_high)
             owner.append(index)
     shape = (-1, len(space.axes))
-    return boxes(np.reshape(low, shape), np.reshape(high, shape), weight, slope, owner)
+    made = boxes(np.reshape(low, shape), np.reshape(high, shape), weight, slope, owner)
+    return replace(made, bends=Bends.of(lines)) if lines else made
 
 
 def _boxes_of(entry: dict[str, Any], label: str, space: Space) -> list[Box]:

@@ -85,7 +85,8 @@ def test_a_plan_that_0_1_would_refuse_is_refused_first(place, old_schema, field)
     plan = replace(demo_plan("sifter"), **{field: 0.25})
     document = {"family": "sifter", "headgate": 1, "plan": plan.to_document()}
     assert not old_schema("sifter-plan").is_valid(document)
-    with pytest.raises(InvalidInput, match=f"schema_version must be 2 for a sifter plan with {field}"):
+    refusal = f"schema_version must be 2 for a sifter plan with {field}"
+    with pytest.raises(InvalidInput, match=refusal):
         publish(plan, "sifter")
     assert store.versions("ticks") == ()
     publish(plan, "sifter", schema_version=2)

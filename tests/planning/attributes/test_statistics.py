@@ -13,7 +13,7 @@ from planning.attributes import kernels
 from planning.attributes.parameters import Parameters
 from planning.attributes.plan import Plan
 from planning.attributes.planner import plan_samples
-from planning.attributes.statistics import Statistics, build, profile_observed
+from planning.attributes.statistics import Statistics, build, loops, profile_observed
 from planning.errors import StatisticsError
 from planning.streams import StreamDefinition, parse
 
@@ -82,7 +82,7 @@ def test_dead_bands_equal_a_plain_loop(rng: np.random.Generator) -> None:
     bands = np.array([0.0, 0.3, 1.5])
     numeric = np.array([True, False, True])
     roles = np.array([kernels.SHEDDABLE, kernels.FOLLOWED, kernels.KEPT])
-    sent, error, tuples = kernels.dead_band_sums(block, numeric, roles, scale, bands, 20)
+    sent, error, tuples = loops.dead_band_sums(block, numeric, roles, scale, bands, 20)
     for b, band in enumerate(bands):
         last, age, count, total = np.nan, 0, 0, 0.0
         due = set(np.flatnonzero(np.diff(followed, prepend=followed[0])).tolist())

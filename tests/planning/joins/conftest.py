@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from planning.joins.model import Condition, Tuples, Windows, tuples
 from planning.joins.parameters import Parameters
 from planning.joins.plan import Plan
 from planning.joins.statistics import Statistics
-from planning.streams import parse
+from planning.streams import StreamDefinition, parse
 
 KEYWORDS = tuple(f"keyword_{k}" for k in range(10))
 
@@ -57,8 +57,11 @@ def news_definition(**parameters: Any) -> Definition[Parameters]:
     return parse(document, "news").of(Parameters)
 
 
-def random_plan(seed: int, types: int = 3, sizes: tuple[int, ...] = ()) -> Plan:
-    """Return a plan of random counts, for windows of different lengths."""
+Case = tuple[Statistics, Definition[Parameters]]
+
+
+def random_case(seed: int, types: int = 3, sizes: tuple[int, ...] = ()) -> Case:
+    """Return random counts over windows of different lengths, and what they are counts of."""
     rng = np.random.default_rng(seed)
     windows = Windows((float(rng.integers(2, 8)), float(rng.integers(2, 8))), 1.0, 0.25)
     n, classes = windows.most, types * (len(sizes) + 1)
@@ -74,7 +77,59 @@ def random_plan(seed: int, types: int = 3, sizes: tuple[int, ...] = ()) -> Plan:
         utilities=rng.random(types).tolist(),
         sizes=sizes,
     )
-    return planner.plan(Statistics(windows, names, hits, made, counts, 60.0), definition)
+    return Statistics(windows, names, hits, made, counts, 60.0), definition
+
+
+def random_plan(seed: int, types: int = 3, sizes: tuple[int, ...] = ()) -> Plan:
+    """Return a plan of random counts, for windows of different lengths."""
+    return planner.plan(*random_case(seed, types, sizes))
+
+
+def asking(definition: Definition[Parameters], **parameters: Any) -> Definition[Parameters]:
+    """Return a definition with other parameters."""
+    document = cast(StreamDefinition, definition).model_dump(mode="json")
+    document["parameters"] |= parameters
+    return parse(document, definition.stream).of(Parameters)
+
+
+def random_guarantees(seed: int, types: int, streams: tuple[str, str]) -> dict[str, Any]:
+    """Return parameters that ask for something of the join, of types and of windows."""
+    rng = np.random.default_rng([seed, 1])
+
+    def share() -> dict[str, Any]:
+        return {"min_share": float(rng.uniform(0.01, 1)), "priority": int(rng.integers(-1, 2))}
+
+    asked: dict[str, Any] = share() if rng.random() < 0.5 else {}
+    asked["types"] = {f"type {z}": share() for z in range(types) if rng.random() < 0.7}
+    asked["window_of"] = {name: share() for name in streams if rng.random() < 0.4}
+    if types == 1:
+        asked["types"] = {}
+    return asked if any(asked.values()) else share()
+
+
+@pytest.fixture(scope="session")
+def case_of() -> Callable[..., Case]:
+    """Return the maker of random counts."""
+    return random_case
+
+
+@pytest.fixture(scope="session")
+def guaranteed_case() -> Callable[[int], Case]:
+    """Return the maker of random counts with guarantees: as measured, so that they are exact."""
+
+    def made(seed: int, **parameters: Any) -> Case:
+        types = 1 + seed % 3
+        statistics, definition = random_case(seed, types, (2,) if seed % 5 == 0 else ())
+        asked = random_guarantees(seed, types, ("0", "1"))
+        return statistics, asking(definition, **{"prior_hits": 0.0} | asked | parameters)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def asking_for() -> Callable[..., Definition[Parameters]]:
+    """Return the function that changes the parameters of a definition."""
+    return asking
 
 
 @pytest.fixture(scope="session")

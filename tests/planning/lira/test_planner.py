@@ -7,8 +7,9 @@ import pytest
 
 from planning.errors import StatisticsError
 from planning.lira.parameters import Parameters
-from planning.lira.planner import importance_of, levels_of, solver_status, update_weight, warnings
+from planning.lira.planner import levels_of, solver_status, warnings
 from planning.lira.planner import plan as make_plan
+from planning.lira.planner.importance import importance_of, update_weight
 from planning.lira.statistics import Grid, build
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.lira import linear
 from benchmarks.lira.workload import random_instance
 from planning.errors import InfeasiblePlan
-from benchmarks.lira import linear
-from planning.lira.model import ReductionCurve
+from planning.lira.model import ErrorAxis, ReductionCurve
 from planning.lira.path import ThrottlerPath
+from planning.lira.program import program_of
+from planning.parametric import Solver
 
 
 def check_against_program(rng) -> None:
@@ -38,6 +40,24 @@ def test_path_is_the_programs_optimum():
     rng = np.random.default_rng(2024)
     for _ in range(2000):
         check_against_program(rng)
+
+
+def test_the_program_over_the_load_is_the_path_where_nothing_is_guaranteed():
+    rng = np.random.default_rng(17)
+    for _ in range(300):
+        m, w, d, f, fairness, _ = random_instance(rng)
+        if not (w > 0).any():
+            continue
+        curve = ReductionCurve.of(d, f)
+        axis, used = ErrorAxis.of(curve, float(rng.choice([0.0, 3.0]))), w > 0
+        path = ThrottlerPath.of(m[used], w[used], axis.curve, fairness)
+        nobody = np.empty((int(used.sum()), 0))
+        solver = Solver(program_of(m[used], w[used], axis, fairness, nobody))
+        wide = axis.curve.high - axis.curve.low
+        for z in rng.uniform(axis.curve.hull[-1] + 1e-3, 1.0, 5).tolist():
+            ours = (path.at(z).inaccuracy / (m[used].sum() or 1.0) - axis.curve.low) / wide
+            ours = ours if m[used].sum() > 0 else 0.0
+            assert ours == pytest.approx(-solver.optimum(z, np.zeros(0)).value, abs=1e-7)
 
 
 def test_the_programs_throttlers_keep_budget_and_fairness(curve):

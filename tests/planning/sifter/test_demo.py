@@ -1,11 +1,12 @@
 """The paper's workload generator, and the demo stream made with it."""
 
+import json
+
 import numpy as np
 import pytest
 from upath import UPath
 
 from planning import query_files
-from planning.demos import write_queries
 from planning.sifter import demo, planner, simulate, statistics
 from planning.sifter.demo import Settings, Workload
 
@@ -64,7 +65,8 @@ def test_demo_queries_can_be_read_and_pay_off(tmp_path, make):
         {"name": "volume", "domain": [0, 1000]},
     ]
     path = tmp_path / "q.jsonl"
-    write_queries(path, demo.queries(make(attributes=attributes), 300))
+    asked = demo.queries(make(attributes=attributes), 300)
+    path.write_text("\n".join(json.dumps(entry) for entry in asked), encoding="utf-8")
     entries = query_files.read(UPath(path))
     definition = make(entries, attributes=attributes)
     assert len(definition.queries.inline) == 300

@@ -152,7 +152,7 @@ def test_qdpart_stops_early_when_all_hits_are_equal(rng):
 def loss_of(partition, sample, z=0.5, delta=0.5):
     counts = np.bincount(partition.lookup(sample.points), minlength=partition.regions)
     frequency = counts / counts.sum()
-    qos, queried, _ = consolidate(partition, frequency, sample.queries, sample.low, sample.high)
+    qos, queried, _, _ = consolidate(partition, frequency, sample.queries, sample.low, sample.high)
     return float(np.dot(qos, Path.of(frequency, qos, queried).thresholds(z, delta)))
 
 
@@ -172,7 +172,7 @@ def test_cost_tree_cuts_off_the_space_without_queries(rng):
     sample = sample_of(rng.random((400, 2)), boxes(low, low + 0.05))
     partition = make("cost_tree", sample, regions=3)
     thirds = np.full(3, 1 / 3)
-    _, queried, _ = consolidate(partition, thirds, sample.queries, sample.low, sample.high)
+    _, queried, _, _ = consolidate(partition, thirds, sample.queries, sample.low, sample.high)
     free = partition.lookup(sample.points)[:, None] == np.flatnonzero(~queried)
     assert free.any(axis=1).mean() > 0.85
 
@@ -241,7 +241,7 @@ def test_cost_tree_is_about_as_good_as_a_tree_written_apart(regions):
         region = made.lookup(points)
         f = np.bincount(region, minlength=made.regions) / len(points)
         a = np.bincount(region, weights=grower.mass, minlength=made.regions)
-        _, queried, _ = consolidate(made, f, workload.queries, sample.low, sample.high)
+        _, queried, _, _ = consolidate(made, f, workload.queries, sample.low, sample.high)
         path = Path.of(f, np.where(queried, a, 0.0), queried)
         other = grower.tree(regions, z, 0.5)
         ours, theirs = (

@@ -50,7 +50,8 @@ def test_consolidation_equals_the_direct_sums(seed):
         slope=rng.uniform(0.5, 2, 20), owner=np.sort(rng.integers(0, 20, 30)),
         weight=rng.random(20),
     )  # fmt: skip
-    region_qos, seen, base_qos = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
+    found = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2))
+    region_qos, seen, base_qos, _ = found
     qos, base, queried = direct(partition, frequency, asked)
     assert region_qos == pytest.approx(qos, abs=1e-12)
     assert base_qos == pytest.approx(base, abs=1e-12)
@@ -62,7 +63,7 @@ def test_shares_of_sampled_tuples_equal_direct_counts(rng):
     low = rng.random((20, 2)) * 0.7
     asked = boxes(low, low + 0.3)
     frequency, sample = np.array([0.1, 0.2, 0.3, 0.4]), rng.random((300, 2)) ** 3
-    got, _, _ = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2), sample)
+    got, _, _, _ = consolidate(partition, frequency, asked, np.zeros(2), np.ones(2), sample)
     region_low, region_high = partition.bounds(np.zeros(2), np.ones(2))
     prior, qos = statistics.PRIOR_PER_SHARE, np.zeros(4)
     for a, b in zip(asked.low, asked.high, strict=True):

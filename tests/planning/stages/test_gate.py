@@ -189,3 +189,54 @@ def test_a_store_that_cannot_be_reached_stops_the_gate(planned: tuple[Home, Run]
     with pytest.raises(StoreError):
         gate.gate(home, run)
     assert not run.has("verdict")
+
+
+GUARDED = {
+    "file": None,
+    "inline": [
+        {"name": "dear", "ranges": {"price": [70, 100]}, "min_completeness": 0.95},
+        {"name": "all", "ranges": {}, "weight": 50},
+    ],
+}
+
+
+def guarded(planned: tuple[Home, Run], least: float = 0.95) -> dict[str, Any]:
+    """Plan with a guarantee that costs the other query a lot; return the gate's verdict."""
+    home, run = planned
+    asked = [dict(query) for query in GUARDED["inline"]]
+    asked[0]["min_completeness"] = least
+    run.write("definition", _asking(run.read("definition"), {**GUARDED, "inline": asked}))
+    local.statistics(run)
+    solve.solve(run)
+    return gate.gate(home, run)
+
+
+def test_guarantees_may_cost_quality_as_far_as_the_plan_said(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert guarded(planned)["decision"] == "publish"
+    simulate = family("sifter").room("simulate")
+
+    def costly(*_: Any) -> list[Outcome]:
+        return [outcome(0.3, 0.45), outcome(0.5, 0.8)]
+
+    monkeypatch.setattr(simulate, "evaluate", costly)
+    verdict = gate.gate(*planned)  # predicted 0.8: that was not said
+    assert verdict["decision"] == "refuse"
+    honest = [replace(o, predicted_quality=o.quality) for o in costly()]
+    monkeypatch.setattr(simulate, "evaluate", lambda *_: honest)
+    verdict = gate.gate(*planned)
+    assert verdict["decision"] == "publish"
+    assert "at load 0.3 its guarantees cost quality: 0.450" in " ".join(verdict["warnings"])
+
+
+def test_a_plan_is_compared_with_one_that_keeps_the_same_guarantees(
+    planned: tuple[Home, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run = planned
+    guarded(planned)
+    assert publish.publish(home, run, created_at=NOW)
+    assert guarded(planned)["reason"].startswith("loses")
+    other = guarded(planned, least=0.5)
+    assert other["decision"] == "publish"
+    assert other["reason"] == "version 1 keeps other guarantees"

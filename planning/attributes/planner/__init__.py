@@ -1,44 +1,42 @@
 """From a profile to a plan: every method is a menu of options on one exact frontier.
 
 A stream's frontier is the best over its attributes' options and over thinnings of its tuples; the
-frontiers of several streams share the channel.
+frontiers of several streams share the channel. Guarantees come first: :mod:`.levels`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from planning.arrays import FloatArray, frozen, frozen_ints
+from planning.arrays import frozen, frozen_ints
 from planning.attributes import path
-from planning.attributes.kernels import HEADROOM
 from planning.attributes.memory import MAX_ENTITIES
-from planning.attributes.path import Frontier, Part
-from planning.attributes.plan import NEVER, PERIODIC, Plan, Stream
-from planning.attributes.printed import ranking
-from planning.attributes.statistics import (
-    AttributeProfile,
-    Statistics,
-    StreamProfile,
-    profile_observed,
-    window_of,
+from planning.attributes.plan import UNBOUNDED, Plan
+from planning.attributes.planner.levels import Levels
+from planning.attributes.planner.menu import (
+    Source,
+    channel_window,
+    menu_of,
+    sources_of,
+    total_weight,
+    tuple_bytes,
 )
-from planning.attributes.statistics.sums import BANDS
+from planning.attributes.printed import ranking
+from planning.attributes.statistics import Statistics, profile_observed
 from planning.errors import StatisticsError
+from planning.guarantees import NOWHERE, Guarantee
 
 if TYPE_CHECKING:
     from planning.attributes.parameters import Parameters
     from planning.families import Definition
 
-RATE_UNITS = 4096  # measured rates are rounded up to this fraction of a report
-THINNINGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 STATUS_DIGITS = 1e-3
-MARGIN = 1.1  # what waiting for room in a window adds to the error of dead bands, on streams tried
+HOLDS_SLACK = 1e-9
 
 
 def plan(statistics: Statistics, definition: Definition[Parameters]) -> Plan:
@@ -58,7 +56,9 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
 
     Every point of a frontier without rounding has the least loss for its bytes, and a plan that
     has all of them is exact. Points may have been left out between two that are published, and
-    none of them can be better than the higher one: the plan is within the largest step of the loss.
+    none of them can be better than the higher one: the plan is within the largest step, as a part
+    of the quality. What guarantees fall short is always the least: every point where it changes is
+    published.
     The paper's ranking and frontiers that were rounded or thinned before they were added up are
     heuristics. A plan that was read back does not know whether it is complete.
 
@@ -66,7 +66,7 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     >>> for points in (256, 4096):
     ...     machines = demo_definition("attributes").with_parameters({"frontier_points": points})
     ...     solver_status(plan(demo_statistics("attributes"), machines), machines)
-    'within 0.032'
+    'within 0.046'
     'exact'
     """
     if plan.method == "paper":
@@ -76,7 +76,9 @@ def solver_status(plan: Plan, definition: Definition[Parameters]) -> str:
     pooled = len(plan.streams) > 1 and definition.parameters.inter_stream == "pooled"
     if pooled or _rounded(plan, definition.parameters):
         return "heuristic"
-    step = -float(np.diff(plan.loss).min(initial=0.0))
+    quality = np.maximum(1.0 - plan.loss[1:], 0.0)
+    steps = np.divide(-np.diff(plan.loss), quality, out=np.ones(len(quality)), where=quality > 0)
+    step = float(steps.max(initial=0.0))
     return f"within {math.ceil(step / STATUS_DIGITS) * STATUS_DIGITS:.3g}" if step else "exact"
 
 
@@ -120,7 +122,35 @@ def warnings(
             f"{plan.capacity_ratio:g}, less than a whole tuple of {longest}; raise "
             f"parameters.window_tuples to {math.ceil(plan.window * longest / max(room, 1))} or more"
         )
-    return found
+    return found + [_shortfall(plan, guarantee) for guarantee in _unmet(plan)]
+
+
+def _unmet(plan: Plan) -> list[Guarantee]:
+    """Return the guarantees that do not hold at the usual capacity."""
+    return [one for one in plan.guarantees if one.holds_from > plan.capacity_ratio]
+
+
+def _shortfall(plan: Plan, guarantee: Guarantee) -> str:
+    """Return by how much a guarantee falls short at the usual capacity, and what would help."""
+    ratio, limit, place = plan.capacity_ratio, guarantee.limit, plan.guarantees.index(guarantee)
+    kept = plan.kept(ratio)[place]
+    unit = "reports" if limit == "max_age" else "in its unit"
+    if kept >= UNBOUNDED * guarantee.value:
+        got = "nothing is promised"
+        remedy = "raise the capacity"
+    elif kept <= guarantee.value:
+        got = "it is lost again at higher loads, where more important guarantees take its bytes"
+        remedy = "raise its priority"
+    else:
+        got = f"{kept:.4g} {unit} are, {kept / guarantee.value - 1:.0%} more"
+        remedy = f"allow a {limit} of {kept:.4g}, raise the capacity"
+    first = min(one.priority for one in plan.guarantees)
+    if guarantee.priority == first and len({one.priority for one in plan.guarantees}) > 1:
+        remedy += ", raise its priority" if "priority" not in remedy else ""
+    return (
+        f"{guarantee.name}: {limit} {guarantee.value:g} cannot be kept at C/R {ratio:g}, where "
+        f"{got}; it holds from C/R {guarantee.holds_from:.3g} on; {remedy}, or ask less of others"
+    )
 
 
 def _rounded(plan: Plan, parameters: Parameters) -> bool:
@@ -151,21 +181,24 @@ def plan_profiles(statistics: Statistics, parameters: Parameters) -> Plan:
     """Make a plan from profiles and family parameters alone."""
     sources = sources_of(statistics, parameters)
     menu, weight = sources[0].menu, sources[0].weight
+    guaranteed = any(source.limits for source in sources)
+    share = path.pooled if parameters.inter_stream == "pooled" else path.proportional
     if parameters.method == "paper":
         points = path.proportional([ranking.nested_schemes(source) for source in sources])
+    elif guaranteed:
+        points = Levels(sources, share).frontier(parameters.frontier_points)
     else:
-        parts = [source.best() for source in sources]
-        share = path.pooled if parameters.inter_stream == "pooled" else path.proportional
-        points = share(parts)
-    points = points.thinned(parameters.frontier_points)
-    return Plan(
+        points = share([source.best() for source in sources])
+    if not guaranteed:
+        points = points.thinned(parameters.frontier_points)
+    made = Plan(
         method=parameters.method,
         attributes=tuple(a.name for a in statistics.streams[0].attributes),
         kinds=tuple(a.kind for a in statistics.streams[0].attributes),
         weight=weight,
         stream_attribute=parameters.stream_attribute or "",
         streams=tuple(source.stream for source in sources),
-        window=_window(statistics, parameters),
+        window=channel_window(statistics, parameters),
         tuple_bytes=tuple_bytes(sources),
         refresh=menu.refresh,
         capacity_ratio=parameters.capacity_ratio,
@@ -177,5 +210,24 @@ def plan_profiles(statistics: Statistics, parameters: Parameters) -> Plan:
         thinning=frozen_ints(points.thinning),
         complete=points.complete,
     )
+    return _guaranteed(made, sources)
 
 
+def _guaranteed(plan: Plan, sources: Sequence[Source]) -> Plan:
+    """Return a plan with its guarantees, the most important first, and whence each holds."""
+    asked = [
+        Guarantee(f"attribute {plan.name_of(s, j)}", limit, value, limits.priority, NOWHERE)
+        for s, source in enumerate(sources)
+        for j, limits in sorted(source.limits.items())
+        for limit, value in limits.asked().items()
+    ]
+    if not asked:
+        return plan
+    asked.sort(key=lambda one: -one.priority)
+    plan = replace(plan, guarantees=tuple(asked))
+    kept = np.array([plan.kept(load) for load in (*plan.ratio.tolist(), 1.0)])
+    late = kept > np.array([one.value for one in asked]) * (1.0 + HOLDS_SLACK)
+    first = [int(np.flatnonzero(broken).max(initial=-1)) + 1 for broken in late.T]
+    loads = np.append(plan.ratio, 1.0)
+    holds = (replace(one, holds_from=float(loads[k])) for one, k in zip(asked, first, strict=True))
+    return replace(plan, guarantees=tuple(holds))
