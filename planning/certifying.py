@@ -97,16 +97,13 @@ class Certificate:
         return max((check.violation for check in self.checks), default=0.0)
 
 
-def certify(
-    certifier: Certifier, solver_status: str, limit_s: float, begun: float | None = None
-) -> Certificate:
+def certify(certifier: Certifier, solver_status: str, limit_s: float) -> Certificate:
     """Check a plan at the loads that cover it, as far as the time allows.
 
-    The first load is always checked; each solution gets the time that is left, counted from
-    ``begun`` on the monotonic clock. Raises :class:`Contradiction` with both values where a check
-    contradicts the plan.
+    The first load is always checked; each solution gets the time that is left. Raises
+    :class:`Contradiction` with both values where a check contradicts the plan.
     """
-    begun = time.monotonic() if begun is None else begun
+    begun = time.monotonic()
     checks: list[Check] = []
     unbounded: list[str] = []
     for i, load in enumerate(certifier.loads):

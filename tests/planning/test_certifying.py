@@ -154,13 +154,6 @@ class TestCertify:
         assert found.reason == "the time limit of 0 s ended the checks"
         assert found.status == "optimal"
 
-    def test_time_that_was_used_before_counts(self) -> None:
-        made = Checks([SOUND] * 5)
-        found = certify(made, "exact", 2.0, begun=time.monotonic() - 60.0)
-        assert found.loads == 1
-        assert found.seconds >= 60.0
-        assert made.limits == [0.05]
-
     def test_checks_end_with_the_time_and_each_gets_what_is_left(self) -> None:
         made = Checks([SOUND] * 50, takes_s=0.05)
         found = certify(made, "exact", 0.2)
