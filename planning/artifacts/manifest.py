@@ -260,14 +260,14 @@ def decode(data: bytes, source: str) -> Manifest:
 this reader knows versions 1 and 2; update Headgate on this machine
     """
     try:
-        version = msgspec.json.decode(data, type=_SchemaVersion).schema_version
+        version = _VERSION.decode(data).schema_version
         if version not in SCHEMA_VERSIONS:
             known = " and ".join(map(str, SCHEMA_VERSIONS))
             raise ArtifactError(
                 f"{source} is a manifest of schema version {version}; this reader knows versions "
                 f"{known}; update Headgate on this machine"
             )
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = _MANIFEST.decode(data)
         canonical = encode(manifest)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ArtifactError(
@@ -284,6 +284,10 @@ this reader knows versions 1 and 2; update Headgate on this machine
 
 class _SchemaVersion(Struct):
     schema_version: int
+
+
+# Made once, here: msgspec may crash when several threads are the first to decode a type.
+_VERSION, _MANIFEST = msgspec.json.Decoder(_SchemaVersion), msgspec.json.Decoder(Manifest)
 
 
 def to_time(moment: datetime) -> str:
