@@ -24,12 +24,14 @@ from ortools.math_opt import (
     result_pb2,
 )
 from ortools.math_opt.core.python import solver as binding
+from pybind11_abseil.status import StatusNotOk
 
 from planning.arrays import FloatArray
 from planning.errors import InfeasiblePlan
 
 OPTIMAL = result_pb2.TERMINATION_REASON_OPTIMAL
 IMPRECISE = result_pb2.TERMINATION_REASON_IMPRECISE
+UNKNOWN = result_pb2.TERMINATION_REASON_UNSPECIFIED
 UNFINISHED = (
     result_pb2.TERMINATION_REASON_FEASIBLE, result_pb2.TERMINATION_REASON_NO_SOLUTION_FOUND,
 )  # fmt: skip
@@ -168,7 +170,7 @@ class Solver:
             parameters.time_limit.FromMilliseconds(max(1, int(1000.0 * limit_s)))
         pdlp = self._begun(parameters_pb2.SOLVER_TYPE_PDLP)
         result = _result(pdlp, parameters)
-        if not result.solutions:
+        if result is None or not result.solutions:
             return None
         return self._point(load, caps, result, SLACK)._replace(value=-math.inf)
 
@@ -185,22 +187,27 @@ class Solver:
             left = end - time.monotonic()
             if left <= 0.0:
                 return None
-            self._move(goal, load, caps + slack)
-            if anew:
-                self._glop = self._begun()
+            self._move(goal, load, caps + slack, anew)
             result = _result(self._glop, _simplex(left, tolerance, 0 if anew else self._most_steps))
+            if result is None:  # such a solver takes no further calls
+                self._glop, reason = self._begun(), UNKNOWN
+                continue
             reason = result.termination.reason
             if reason == OPTIMAL or (reason == IMPRECISE and tolerance > TOLERANCE):
                 return self._point(load, caps, result, slack)
             if reason in UNFINISHED and anew:
                 return None
+        if reason == UNKNOWN:
+            return None
         named = result_pb2.TerminationReasonProto.Name(reason)
         raise InfeasiblePlan(
             f"the linear program must have a solution at load {load:g}, got {named.lower()} from "
             "GLOP; report this with the statistics"
         )
 
-    def _move(self, goal: FloatArray, load: float, caps: FloatArray) -> None:
+    def _move(
+        self, goal: FloatArray, load: float, caps: FloatArray, anew: bool = False
+    ) -> None:
         """Bring the model to a goal, a load and ceilings, both in OR-Tools and in its message."""
         program, message = self.program, self._message
         update = model_update_pb2.ModelUpdateProto()
@@ -228,7 +235,7 @@ class Solver:
             linear.values.extend(goal[changed].tolist())
             self._goal = goal
             _aim(message, goal)
-        if not self._glop.update(update):
+        if anew or not self._glop.update(update):
             self._glop = self._begun()
 
     def _begun(self, kind: Any = parameters_pb2.SOLVER_TYPE_GLOP) -> Any:
@@ -291,9 +298,13 @@ def _simplex(limit_s: float, tolerance: float, steps: int) -> Any:
 
 
 def _result(solver: Any, parameters: Any) -> Any:
+    """Return the solver's answer; None if it gave up, as GLOP may on numbers too far apart."""
     model = model_parameters_pb2.ModelSolveParametersProto()
     callbacks = callback_pb2.CallbackRegistrationProto()
-    return solver.solve(parameters, model, None, callbacks, None, None)
+    try:
+        return solver.solve(parameters, model, None, callbacks, None, None)
+    except StatusNotOk:
+        return None
 
 
 def _aim(message: Any, goal: FloatArray) -> None:

@@ -257,11 +257,13 @@ def _bound(p: Point, q: Point, curves: Curves) -> tuple[FloatArray, FloatArray]:
     return z[order], above[order]
 
 
-def _bounds(points: list[Point], curves: Curves) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of what no setting exceeds, over all loads."""
-    corners = [_bound(p, q, curves) for p, q in pairwise(points)]
+def _bounds(points: list[Point], course: _Course) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of what no setting exceeds, over all loads: tangents, or the bounds."""
+    corners = [_bound(p, q, course.curves) for p, q in pairwise(points)]
     z, above = (np.concatenate(part) for part in zip(*corners, strict=True))
-    return z, above
+    program = course.solver.program
+    most = float(np.maximum(program.gain * program.lower, program.gain * program.upper).sum())
+    return z, np.minimum(above, most)
 
 
 def _fewest(
@@ -285,7 +287,7 @@ class _Reach:
         self, course: _Course, points: list[Point], floors: list[float], error: float
     ) -> None:
         self.course, self.points, self.floors, self.error = course, points, floors, error
-        self.corner, self.above = _bounds(points, course.curves)
+        self.corner, self.above = _bounds(points, course)
         self.loads = np.array([p.load for p in points])
         self.values = np.array([p.value for p in points])
 
@@ -336,7 +338,7 @@ class _Reach:
 def _errors(kept: list[Point], points: list[Point], course: _Course) -> tuple[float, float]:
     """Return what interpolating between points loses at most: of the gain, and of an excess."""
     every = sorted({p.load: p for p in [*points, *kept]}.values(), key=lambda p: p.load)
-    corner, above = _bounds(every, course.curves)
+    corner, above = _bounds(every, course)
     chord = np.interp(corner, [p.load for p in kept], [p.value for p in kept])
     short = [_excess_gap(p, q, course)[0] for p, q in pairwise(kept)]
     return float((above - chord).max()), max(short)

@@ -166,7 +166,15 @@ class Query(Section):
 def refuse_unplanned(
     label: str, asked: Mapping[str, Any], definition: Definition[Any], at: tuple[str | int, ...]
 ) -> None:
-    """Refuse what a query asks for if the stream's family does not plan for it."""
+    """Refuse what a query asks for if the stream's family does not plan for it.
+
+    >>> from planning.examples import demo_definition
+    >>> refuse_unplanned("query far: ", {"max_delta": 9}, demo_definition("sifter"), ())
+    Traceback (most recent call last):
+    ...
+    planning.errors.Mistake: query far: max_delta must be absent: family sifter does not plan for \
+it, got 9
+    """
     unplanned = sorted(TERMS & set(asked) - definition.parameters.query_terms)
     if unplanned:
         term, allowed = unplanned[0], f"absent: family {definition.family} does not plan for it"

@@ -197,6 +197,14 @@ def print_summary(trials: Sequence[Trial]) -> None:
         ],
         title="Quality on fresh samples (1 = nothing lost)",
     )
+    print_table(
+        ["stream", "certificate"],
+        [
+            [t.definition.stream, assurances.certificate(t.published.manifest)]
+            for t in trials
+        ],
+        title="What OR-Tools says of the plans",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

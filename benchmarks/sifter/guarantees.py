@@ -16,11 +16,13 @@ from planning.parametric import trace
 from planning.sifter import planner, queries
 from planning.sifter.model import Nested, Partition
 from planning.sifter.path import Path
+from planning.sifter.plan import Traced
 from planning.sifter.program import Problem
 from planning.sifter.queries.shares import Shares
 from planning.sifter.statistics import Statistics
 from planning.streams import StreamDefinition
 
+SIZED = (2, 1, 4)  # seeds of the large instances; fairness thresholds of 1, 0.55 and 0.78
 FLAT = 1e-9
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """What HiGHS, and single precision, may be off."""
@@ -337,18 +339,44 @@ def guarantees(quick: bool) -> list[Row]:
         row(f"without terms, general = special, {count} x 50 loads", "within 1e-7", f"{plain:.1e}",
             plain <= 1e-7),
     ]  # fmt: skip
-    sizes = [(100, 1000, 50, 5.0, 64), (400, 2000, 50, 30.0, None)]
-    for regions, asked, promised, limit, most in sizes[: 1 if quick else 2]:
-        definition, statistics = instance(1, regions, asked, promised)
-        problem = Problem.of(statistics, definition)
-        begun = time.monotonic()
-        traced = planner.solve(problem, 1e-3, 120.0)
-        taken = time.monotonic() - begun
-        fits = most is None or len(traced.loads) <= most
+    rows += [*_sizes(100, 1000, 5.0, 64), *([] if quick else _sizes(400, 2000, 30.0, None))]
+    return rows if quick else [*rows, *_in_time(1000, 10_000)]
+
+
+def _sizes(regions: int, asked: int, limit_s: float, most: int | None) -> list[Row]:
+    """Time plans with 50 guarantees for an error of 0.1 %."""
+    found = []
+    for seed in SIZED:
+        traced, taken = _solved(instance(seed, regions, asked, 50), 120.0)
+        found.append((taken, len(traced.loads), traced.error))
+    taken, loads, error = (max(column) for column in zip(*found, strict=True))
+    return [
+        row(f"{regions} regions, {asked} queries, 50 guarantees, 0.1 %, worst of {len(SIZED)}",
+            f"<= {limit_s:g} s" + (f", <= {most} loads" if most else ""),
+            f"{taken:.1f} s, {loads} loads, error {error:.1e}",
+            taken <= limit_s and error <= 1e-3 and (most is None or loads <= most))
+    ]  # fmt: skip
+
+
+def _in_time(regions: int, asked: int) -> list[Row]:
+    """Solve a large plan in limited times: the error that was proven falls, and is true."""
+    given = instance(SIZED[0], regions, asked, 50)
+    rows, before = [], np.inf
+    for limit_s in (5.0, 20.0, 60.0):
+        traced, taken = _solved(given, limit_s)
         rows.append(
-            row(f"{regions} regions, {asked} queries, {promised} guarantees, 0.1 %",
-                f"<= {limit:g} s" + (f", <= {most} loads" if most else ""),
+            row(f"{regions} regions, {asked} queries, 50 guarantees, in {limit_s:g} s",
+                "a smaller error than in less time",
                 f"{taken:.1f} s, {len(traced.loads)} loads, error {traced.error:.1e}",
-                taken <= limit and fits)
+                traced.error <= before)
         )  # fmt: skip
+        before = traced.error
     return rows
+
+
+def _solved(given: tuple[StreamDefinition, Statistics], limit_s: float) -> tuple[Traced, float]:
+    definition, statistics = given
+    problem = Problem.of(statistics, definition)
+    begun = time.monotonic()
+    traced = planner.solve(problem, 1e-3, limit_s)
+    return traced, time.monotonic() - begun

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from planning import assurances
 from planning.artifacts import Manifest, SigningKey, drafting
 from planning.artifacts.manifest import from_time, to_time
 from planning.artifacts.predicting import promise
-from planning.families import Plan
-from planning.guarantees import Guarantees
 from planning.home import Home
 from planning.query_files import content
 from planning.stages import reevaluate
@@ -23,6 +21,8 @@ from planning.streams import StreamDefinition
 DOCUMENTS = ("definition", "collected", "statistics", "candidate")
 CERTIFIED = ("definition", "statistics")
 """What is kept with a version, so that its certificate can be made again."""
+MOST_CHECKS = 24
+"""Loads of a certificate that a manifest lists; nodes read manifests too."""
 
 
 def publish(
@@ -74,8 +74,8 @@ def publish(
             "fallback": definition.validity.fallback,
         },
         solver_status=solver_status(run),
-        certificate=run.read("certificate") if run.has("certificate") else None,
-        guarantees=_guarantees(plan, definition),
+        certificate=_shortened(run.read("certificate")) if run.has("certificate") else None,
+        guarantees=assurances.predicted(plan, definition.gate.loads),
         run=run.folder.name,
         schema_version=definition.schema_version,
     )
@@ -93,18 +93,16 @@ def _prediction(outcome: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in point.items() if value is not None}
 
 
-def _guarantees(plan: Plan, definition: StreamDefinition) -> list[dict[str, Any]]:
-    """Return what the plan guarantees, with what it predicts for that at the gate's loads."""
-    if not isinstance(plan, Guarantees):
-        return []
-    predicted = [(float(load), plan.kept(load)) for load in definition.gate.loads]
-    return [
-        {
-            **asdict(guarantee),
-            "predicted": [{"load": z, "value": float(values[i])} for z, values in predicted],
-        }
-        for i, guarantee in enumerate(plan.guarantees)
-    ]
+def _shortened(certificate: dict[str, Any]) -> dict[str, Any]:
+    """Return a certificate with the checks that leave most open.
+
+    >>> checks = [{"load": z / 100, "objective": 1 - z / 100, "bound": 1.0} for z in range(100)]
+    >>> [check["load"] for check in _shortened({"checks": checks})["checks"]][:2]
+    [0.76, 0.77]
+    """
+    checks = certificate.get("checks", [])
+    most = sorted(checks, key=lambda check: check["objective"] - check["bound"])[:MOST_CHECKS]
+    return certificate | {"checks": [check for check in checks if check in most]}
 
 
 def _inputs(run: Run, definition: StreamDefinition) -> dict[str, str | bytes]:

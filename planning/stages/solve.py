@@ -20,13 +20,13 @@ def solve(run: Run) -> dict[str, Any]:
     A plan that its certificate contradicts is left as ``contradicted.json`` and is no candidate.
 
     >>> import tempfile
-    >>> from planning.examples import demo_definition, demo_statistics
+    >>> from planning.examples import demo_run
     >>> from planning.home import Home
+    >>> from planning.stages import local
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = Run.of(Home.at(folder), "ticks", "by hand")
-    ...     ticks = demo_definition("sifter")
-    ...     run.write("definition", {"definition": ticks.model_dump(), "source": ticks.source})
-    ...     run.write("statistics", demo_statistics("sifter").to_document())
+    ...     run = demo_run(Home.at(folder), "sifter")
+    ...     for stage in (local.validate, local.statistics):
+    ...         _ = stage(run)
     ...     solve(run)["regions"], candidate(run).regions
     (16, 16)
     """

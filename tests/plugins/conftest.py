@@ -63,6 +63,20 @@ def publish(plan, definition):
 
 
 @pytest.fixture(scope="session")
+def guarded(orders):
+    """A definition with guarantees, of a stream of its own."""
+    from planning.streams import parse
+
+    document = orders.model_dump(mode="json") | {"stream": "guarded"}
+    asked = [
+        {"name": "<b>dear</b>", "where": "price >= 70", "min_completeness": 0.9, "priority": 1},
+        {"name": "cheap", "ranges": {"price": [0, 30]}, "qos": [[0, 0], [0.5, 0.9], [1, 1]]},
+    ]
+    document["queries"] = {"inline": asked}
+    return parse(document, orders.source)
+
+
+@pytest.fixture(scope="session")
 def published_home(tmp_path_factory, publish):
     """A home with two published versions and two nodes, one of them behind; read-only."""
     from planning.artifacts import Status, Store, TrustedKeys

@@ -80,6 +80,24 @@ def test_sliding_the_load_shows_what_it_costs(airflow, tab, orders):
     assert tab.problems == []
 
 
+def test_sliding_the_load_shows_which_guarantees_hold(airflow, tab, publish, guarded):
+    from planning.home import Home
+
+    home = Home.at(airflow.home)
+    publish(home, 0, guarded)
+    plan = home.store().load("guarded").plan
+    tab.goto(f"{airflow.url}/headgate/streams/guarded")
+    cell, below = tab.locator("td.kept"), round(plan.guarantees[0].holds_from - 0.1, 2)
+    for load, words in ((below, "short"), (0.99, "")):
+        tab.locator("#load").fill(str(load))
+        shown = cell.inner_text()
+        assert float(shown.split()[0]) == pytest.approx(plan.kept(load)[0], abs=1e-3)
+        assert shown.endswith(words)
+        assert ("short" in (cell.get_attribute("class") or "").split()) is bool(words)
+    assert tab.locator("#certificate").is_visible()
+    assert tab.problems == []
+
+
 def test_asking_at_a_load(airflow, tab):
     from planning.artifacts import SigningKey
     from planning.examples import demo_plan

@@ -363,3 +363,25 @@ def test_data_docs_are_served_and_nothing_else(server, as_user, home):
         for name in (*keys, ""):
             path = f"/headgate/validation/{escape}/{name}"
             assert server.get(path, headers=as_user()).status_code == 404
+
+
+def test_guarantees_certificate_and_queries_are_shown(server, as_user, home, publish, guarded):
+    publish(home, 0, guarded)
+    published = home.store().load("guarded")
+    page = server.get("/headgate/streams/guarded", headers=as_user("viewer")).text
+    (dear,) = published.plan.guarantees
+    assert f"down to load {dear.holds_from:.3g}" in page
+    assert "query &lt;b&gt;dear&lt;/b&gt;" in page
+    assert "<b>dear</b>" not in page
+    assert "of the best for these" in page or "optimal for these" in page
+    assert "Queries that lose most" in page
+    assert page.count("loads that were checked") == 1
+    below = max(0.01, dear.holds_from - 0.1)
+    for load, holds in ((below, False), (1.0, True)):
+        path = f"/headgate/api/streams/guarded/versions/1/what-if?at={load}"
+        (told,) = server.get(path, headers=as_user("viewer")).json()["guarantees"]
+        assert told["holds"] is holds
+        assert told["predicted"] == pytest.approx(published.plan.kept(load)[0])
+    rows = server.get("/headgate/api/streams", headers=as_user("viewer")).json()
+    given = {row["stream"]: row["certificate"] for row in rows}
+    assert given["guarded"] == published.manifest.certificate.status

@@ -187,7 +187,7 @@ def test_what_the_limit_cuts_follows_the_plan(client_of):
     assert keep.sum() == 2000
     assert shedder.counters.dropped_by_budget == 18_000
     plan = client.current.plan
-    order, _, queried = plan.path.items
+    order, queried = plan.path.order, plan.path.queried
     region = plan.partition.lookup(np.column_stack(list(batch.values())))
     ranked = [*np.flatnonzero(~queried.astype(bool)), *(i for i in order if i >= 0)]
     rates = np.array([keep[region == i].mean() for i in ranked if (region == i).any()])
