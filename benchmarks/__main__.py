@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("numpy", "numba", "ortools", "scipy", "pyspark")
 NAMES = (
     *families.NAMES, "predictions", "runtime", "node", "keys", "metrics", "leases", "stores",
-    "serving",
+    "serving", "consumers", "streaming", "mqtt",
 )  # fmt: skip
 COLUMNS = ["family", "bar", "required", "measured", "met"]
 MET, NOT_MET, REPORTED = "yes", "NO", "reported"

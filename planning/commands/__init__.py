@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from planning.commands import nodes, plans, runs, serving, streams
+from planning.commands import export, nodes, plans, runs, serving, streams
 
 app = typer.Typer(
     help="Plans what a data stream may lose, so that its answers stay as good as they can be.",
@@ -23,6 +23,7 @@ app.command()(plans.history)
 app.command()(plans.diff)
 app.command()(plans.rollback)
 app.command()(plans.verify)
+app.command()(export.export)
 app.command()(nodes.nodes)
 app.command()(nodes.warm)
 app.command()(serving.serve)

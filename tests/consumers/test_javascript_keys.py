@@ -17,7 +17,7 @@ import pytest
 
 from planning import keys
 
-ROOM = Path(__file__).resolve().parents[2] / "consumers" / "javascript"
+ROOM = Path(__file__).resolve().parents[2] / "consumers" / "js"
 PAGE = ROOM.parents[1] / "docs" / "keys.md"
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
